@@ -1,0 +1,1 @@
+../../core/_root/__main__.py

@@ -1,0 +1,55 @@
+# `make run` and `make test` do everything on a machine with python3 (3.11 or newer) and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ctxtop needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Say which one to use: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python could not make $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@$(PIP) install --upgrade pip setuptools -c constraints.txt
+
+# One stamp a set of packages, so that an install happens again only when what it reads changed.
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(PIP) install -c constraints.txt --group test
+	@touch $@
+
+$(VENV)/.check: $(VENV)/.test
+	$(PIP) install -c constraints.txt --group check --group screenshots
+	@touch $@
+
+run: $(VENV)/.run ## Open the dashboard on Claude Code's folder
+	@$(BIN)/ctxtop
+
+demo: $(VENV)/.run ## Open the dashboard on data that ctxtop makes itself
+	@$(BIN)/ctxtop demo
+
+test: $(VENV)/.test ## Run the tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.check ## Format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict tests screenshots
+	$(BIN)/pyright
+
+bench: $(VENV)/.test ## Print the benchmarks' figures
+	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
+	$(BIN)/python screenshots/make.py
+
+clean: ## Remove what make made
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help run demo test check bench screenshots clean

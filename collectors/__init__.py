@@ -1,0 +1,1 @@
+"""What was written, as facts, without an opinion: one module a source."""

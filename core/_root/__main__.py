@@ -1,0 +1,5 @@
+"""`python -m ctxtop` is the same as the command."""
+
+from ctxtop.tui.cli import main
+
+main()

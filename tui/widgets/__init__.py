@@ -1,0 +1,1 @@
+"""One module a widget; widgets render and nothing else."""
