@@ -1,0 +1,37 @@
+"""Text from a transcript is data: what a terminal could obey is taken out here, once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TITLE_CHARS: Final = 200
+"""A title's length: no row shows more, and a prompt can hold a whole file."""
+
+TEXT_CHARS: Final = 200_000
+"""A kept text's length: 25 times the longest agent's result that was measured."""
+
+_CUT: Final = "\n[… cut by ctxtop; the transcript has the rest]"
+
+_BREAKS: Final = {0x2028: "\n", 0x2029: "\n", 0x85: "\n"}
+_CONTROLS: Final = {
+    code: None
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0xFEFF)
+    if code not in {0x09, 0x0A, 0x85}
+}
+# Marks, embeddings, overrides and isolates that turn the reading direction of what follows.
+_BIDI: Final = dict.fromkeys(
+    (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+)
+_SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+_TABLE: Final = _CONTROLS | _BIDI | _BREAKS | _SURROGATES
+
+
+def clean_text(text: str) -> str:
+    """Strip control characters, escape sequences' introducers and bidi overrides; keep lines."""
+    cleaned = text.replace("\r\n", "\n").translate(_TABLE)
+    return cleaned if len(cleaned) <= TEXT_CHARS else cleaned[:TEXT_CHARS] + _CUT
+
+
+def clean_title(text: str) -> str:
+    """Make one line of a text, at most TITLE_CHARS long."""
+    return " ".join(text[: 4 * TITLE_CHARS].translate(_TABLE).split())[:TITLE_CHARS]

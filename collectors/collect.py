@@ -1,0 +1,310 @@
+"""The one thread that reads: everything once, then what changes, into the store."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from ..core.store.facts import SourceFile, TailState
+from ..core.store.writer import GONE, StaleTailError
+from .agent_meta import read_meta
+from .folder import FoundFile, Trouble, describe, find_files, unreadable
+from .lines import NotJsonError, ShapeError, decode_line
+from .registry import read_registry
+from .status_line import SNAPSHOTS, read_windows
+from .tail import Change, open_regular, read_tail
+from .transcript import read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ..core.store.facts import LiveSession
+    from ..core.store.writer import Writer
+    from .folder import ClaudeFolder, Finding
+
+COMMIT_BYTES: Final = 8 * 1024 * 1024
+COMMIT_S: Final = 0.25
+"""A transaction ends after either: rows come in fast batches, and the screen sees them soon."""
+
+HEAD_BYTES: Final = 64 * 1024
+"""Where the first line of an old agent's file names its session."""
+
+NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a scan has come."""
+
+    files: int
+    files_in_all: int
+    bytes: int
+    bytes_in_all: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What was stored: which sessions it touches, and how late it was."""
+
+    session_ids: frozenset[str]
+    lag_s: float | None = None
+    """From the last write of the newest file to its commit."""
+
+
+class Listener(Protocol):
+    """Who wants to know; called in the collector's thread, and never waits."""
+
+    def progressed(self, progress: Progress) -> None:
+        """A scan has come further."""
+
+    def changed(self, changed: Changed) -> None:
+        """Rows were committed."""
+
+    def troubled(self, trouble: Trouble) -> None:
+        """Something could not be read or stored."""
+
+    def eased(self, place: str) -> None:
+        """A trouble has ended."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What waits for the next commit."""
+
+    tails: dict[str, tuple[SourceFile, TailState]] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    newest_ns: int = 0
+    bytes: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_full(self) -> bool:
+        return self.bytes >= COMMIT_BYTES or time.monotonic() - self.began >= COMMIT_S
+
+
+class Collector:
+    """Brings the store up to date with Claude Code's folder; it belongs to one thread."""
+
+    def __init__(self, folder: ClaudeFolder, writer: Writer, listener: Listener) -> None:
+        self.folder: Final = folder
+        self.writer: Final = writer
+        self.listener: Final = listener
+        self._known = writer.files()
+        self._metas = writer.meta_times()
+        self._live: list[LiveSession] | None = None
+        self._windows_at = 0
+        self._troubled: set[str] = set()
+
+    def scan(self) -> None:
+        """Look at everything once: newest first, only what changed is read."""
+        self.read_sidecars()
+        finding = find_files(self.folder)
+        self.take(finding)
+        self._note_gone(finding)
+
+    def look_below(self, path: Path) -> None:
+        """Look again at one folder of the tree."""
+        self.take(find_files(self.folder, path))
+
+    def knows(self, relative: str) -> bool:
+        """Say whether a path below projects/ is a transcript that was read before."""
+        return relative in self._known
+
+    def take(self, finding: Finding) -> None:
+        """Read what a look into the folder found."""
+        for trouble in finding.troubles:
+            self.report(trouble)
+        self._take_metas(finding.metas)
+        waiting = [found for found in finding.transcripts if self._has_changed(found)]
+        done, in_all = 0, sum(found.size for found in waiting)
+        self._progress(0, len(waiting), 0, in_all)
+        start = 0
+        while start < len(waiting):
+            stop, batch_bytes = self._take_some(waiting, start)
+            done += batch_bytes
+            self._progress(stop, len(waiting), done, in_all)
+            start = stop
+
+    def take_paths(self, paths: Iterable[Path]) -> None:
+        """Read known transcripts that are said to have grown."""
+        waiting = [found for path in sorted(paths) if (found := self._stat(path))]
+        start = 0
+        while start < len(waiting):
+            start, _ = self._take_some(waiting, start)
+
+    def read_sidecars(self) -> None:
+        """Read the registry and the status line's snapshots."""
+        live = read_registry(self.folder)
+        touched: set[str] = set()
+        if live != self._live:
+            self.writer.save_live(live)
+            touched |= {session.session_id for session in (*live, *(self._live or ()))}
+            self._live = live
+        touched |= self._read_windows()
+        if touched:
+            self.listener.changed(Changed(frozenset(touched)))
+
+    def _read_windows(self) -> set[str]:
+        path = self.writer.path.with_name(SNAPSHOTS)
+        try:
+            written = path.stat().st_mtime_ns
+            if written == self._windows_at:
+                return set()
+            windows = read_windows(path)
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            self.report(unreadable(str(path), error))
+            return set()
+        self.writer.save_windows(windows)
+        self._windows_at = written
+        return {window.session_id for window in windows}
+
+    def _take_metas(self, metas: list[FoundFile]) -> None:
+        changed = []
+        for found in metas:
+            if self._metas.get(found.relative) == found.mtime_ns:
+                continue
+            try:
+                meta = read_meta(found)
+            except OSError as error:
+                self.report(unreadable(found.relative, error))
+                continue
+            if meta:
+                changed.append(meta)
+        if changed:
+            self.writer.save_meta(changed)
+            self._metas |= {meta.path: meta.mtime_ns for meta in changed}
+            self.listener.changed(Changed(frozenset(meta.session_id for meta in changed)))
+
+    def _take_some(self, waiting: list[FoundFile], start: int) -> tuple[int, int]:
+        """Read files from `start` until a transaction is full; say where it stopped."""
+        batch = _Batch()
+        position = start
+        with self.writer.transaction():
+            while position < len(waiting) and not batch.is_full:
+                self._take_file(waiting[position], batch)
+                position += 1
+        self._known |= batch.tails
+        if batch.touched:
+            lag = (time.time_ns() - batch.newest_ns) / NANOSECONDS if batch.newest_ns else None
+            self.listener.changed(Changed(frozenset(batch.touched), lag))
+        return position, batch.bytes
+
+    def _take_file(self, found: FoundFile, batch: _Batch) -> None:
+        try:
+            self._read_file(found, batch)
+        except FileNotFoundError:
+            self._mark_gone(found.relative, batch)
+        except OSError as error:
+            self.report(unreadable(found.relative, error))
+        except StaleTailError:
+            # Another ctxtop was faster: what it stored is what we would have.
+            self._known = self.writer.files() | batch.tails
+        else:
+            self._ease(found.relative)
+
+    def _read_file(self, found: FoundFile, batch: _Batch) -> None:
+        source, before = self._known.get(found.relative) or (None, TailState())
+        is_new_or_back = before.offset == 0 or before.size == GONE
+        source = source or self._describe(found)
+        if source is None:
+            return
+        while True:
+            read = read_tail(found.path, before)
+            if read.change is Change.REWRITTEN:
+                self.report(Trouble(found.relative, "was rewritten", "it was read again whole"))
+                self.writer.restart(source, before)
+                before = TailState()
+                continue
+            facts = read_lines(source, read.lines)
+            if read.bad:
+                facts = msgspec.structs.replace(facts, bad=facts.bad + read.bad)
+            if read.change is Change.GROWN or is_new_or_back:
+                self.writer.append(source, before, read.after, facts)
+                batch.touched.add(source.session_id)
+                batch.newest_ns = max(batch.newest_ns, read.after.mtime_ns)
+            batch.bytes += read.after.offset - before.offset
+            before = read.after
+            batch.tails[source.path] = (source, before)
+            if not read.more:
+                return
+
+    def _describe(self, found: FoundFile) -> SourceFile | None:
+        source = describe(found.relative)
+        if source is None or source.session_id:
+            return source
+        return msgspec.structs.replace(source, session_id=_session_of(found))
+
+    def _has_changed(self, found: FoundFile) -> bool:
+        known = self._known.get(found.relative)
+        if known is None:
+            return True
+        tail = known[1]
+        return (found.size, found.mtime_ns, found.inode) != (tail.size, tail.mtime_ns, tail.inode)
+
+    def _stat(self, path: Path) -> FoundFile | None:
+        relative = self.folder.relative(path)
+        try:
+            status = path.stat(follow_symlinks=False)
+        except OSError:
+            batch = _Batch()
+            self._mark_gone(relative, batch)
+            self._known |= batch.tails
+            if batch.touched:
+                self.listener.changed(Changed(frozenset(batch.touched)))
+            return None
+        return FoundFile(
+            path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+        )
+
+    def _note_gone(self, finding: Finding) -> None:
+        present = {found.relative for found in finding.transcripts}
+        unreadable_below = tuple(trouble.place for trouble in finding.troubles)
+        batch = _Batch()
+        with self.writer.transaction():
+            for relative in self._known.keys() - present:
+                place = str(self.folder.projects / relative)
+                if not place.startswith(unreadable_below or "\0"):
+                    self._mark_gone(relative, batch)
+        self._known |= batch.tails
+        if batch.touched:
+            self.listener.changed(Changed(frozenset(batch.touched)))
+
+    def _mark_gone(self, relative: str, batch: _Batch) -> None:
+        known = self._known.get(relative)
+        if known is None or known[1].size == GONE:
+            return
+        self.writer.mark_gone(relative)
+        batch.tails[relative] = (known[0], msgspec.structs.replace(known[1], size=GONE))
+        batch.touched.add(known[0].session_id)
+
+    def report(self, trouble: Trouble) -> None:
+        """Tell of a trouble and keep it for doctor."""
+        self._troubled.add(trouble.place)
+        self.listener.troubled(trouble)
+        self.writer.save_trouble(trouble.place, trouble.what, trouble.remedy)
+
+    def _ease(self, place: str) -> None:
+        if place in self._troubled:
+            self._troubled.discard(place)
+            self.writer.clear_trouble(place)
+            self.listener.eased(place)
+
+    def _progress(self, files: int, files_in_all: int, read: int, in_all: int) -> None:
+        if files_in_all:
+            self.listener.progressed(Progress(files, files_in_all, read, in_all))
+
+
+def _session_of(found: FoundFile) -> str:
+    """Find the session of an old agent's file in its first line, or name it after the file."""
+    try:
+        with open_regular(found.path) as file:
+            line = decode_line(file.read(HEAD_BYTES).partition(b"\n")[0])
+    except (OSError, NotJsonError, ShapeError):
+        return found.path.stem
+    return (line.session_id or found.path.stem).lower()

@@ -1,0 +1,166 @@
+"""Claude Code's folder: where it is, and which transcripts are in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..core.store.facts import FileKind, SourceFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+TRANSCRIPT: Final = ".jsonl"
+META: Final = ".meta.json"
+AGENT: Final = "agent-"
+
+DEEPEST: Final = 8
+"""Levels below projects/; the client nests to 5, a loop of mounts would not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that could not be read: where, what, and what to do."""
+
+    place: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file below projects/ and what the folder says of it."""
+
+    path: Path
+    relative: str
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is in the folder, newest first, and what could not be looked into."""
+
+    transcripts: list[FoundFile] = field(default_factory=list)
+    metas: list[FoundFile] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeFolder:
+    """The folder with all links resolved once: nothing below it is followed out of it."""
+
+    root: Path
+
+    @property
+    def projects(self) -> Path:
+        """Where the transcripts are."""
+        return (self.root / "projects").resolve()
+
+    @property
+    def sessions(self) -> Path:
+        """The registry of running sessions."""
+        return (self.root / "sessions").resolve()
+
+    def relative(self, path: Path) -> str:
+        """Name a path below projects/ as the store does."""
+        return path.relative_to(self.projects).as_posix()
+
+
+def config_dir(environ: Mapping[str, str], home: Path) -> Path:
+    """Where the client keeps its folder (reference: claude-code-formats 1.1)."""
+    chosen = environ.get("CLAUDE_CONFIG_DIR")
+    return Path(chosen).expanduser() if chosen else home / ".claude"
+
+
+def find_files(folder: ClaudeFolder, below: Path | None = None) -> Finding:
+    """List the transcripts and agents' meta.json files below projects/ or one of its folders."""
+    finding = Finding()
+    top = below or folder.projects
+    if top.is_dir():
+        for entry in _walk(top, finding.troubles, DEEPEST):
+            _sort_in(folder, entry, finding)
+    finding.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
+    return finding
+
+
+def describe(relative: str) -> SourceFile | None:
+    """Tell what a path below projects/ records, or None for what is no transcript.
+
+    An agent's file of the old layout does not name its session; that stands in its lines.
+    """
+    parts = relative.split("/")
+    name = parts[-1]
+    if not name.endswith(TRANSCRIPT):
+        return None
+    stem = name[: -len(TRANSCRIPT)]
+    if len(parts) == 2:
+        if name.startswith(AGENT):
+            return SourceFile(relative, FileKind.AGENT, parts[0], "", stem[len(AGENT) :])
+        return SourceFile(relative, FileKind.SESSION, parts[0], stem.lower())
+    if name.startswith(AGENT) and parts[2] == "subagents":
+        agent_id = stem[len(AGENT) :]
+        return SourceFile(relative, FileKind.AGENT, parts[0], parts[1].lower(), agent_id)
+    return None
+
+
+def _sort_in(folder: ClaudeFolder, entry: os.DirEntry[str], finding: Finding) -> None:
+    name = entry.name
+    wanted = name.endswith(TRANSCRIPT) or (name.startswith(AGENT) and name.endswith(META))
+    if not wanted:
+        return
+    path = Path(entry.path)
+    relative = folder.relative(path)
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        finding.troubles.append(unreadable(relative, error))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        finding.troubles.append(
+            Trouble(relative, "is not a regular file", "it is left alone; remove it if it is yours")
+        )
+        return
+    found = FoundFile(
+        path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+    )
+    if name.endswith(META):
+        finding.metas.append(found)
+    elif describe(relative):
+        finding.transcripts.append(found)
+
+
+def _walk(top: Path, troubles: list[Trouble], depth: int) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(top) as entries:
+            children = list(entries)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        troubles.append(unreadable(str(top), error))
+        return
+    for entry in children:
+        if entry.is_dir(follow_symlinks=False):
+            if depth > 1:
+                yield from _walk(Path(entry.path), troubles, depth - 1)
+        else:
+            yield entry
+
+
+def unreadable(place: str, error: OSError) -> Trouble:
+    """Say in one line why a place could not be read."""
+    return Trouble(
+        place,
+        f"cannot be read ({error.strerror or error})",
+        "check its permissions; ctxtop tries again by itself",
+    )

@@ -1,0 +1,209 @@
+"""The shape of a transcript's lines: only the fields that are used are decoded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+
+class CacheCreation(msgspec.Struct):
+    """Cache writes by lifetime; clients before 2.1.152 wrote only these."""
+
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class Iteration(msgspec.Struct):
+    """Counts of one request, or of one step of a server-side tool loop."""
+
+    type: str | None = None
+    input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation: CacheCreation | None = None
+
+
+class Usage(Iteration):
+    """`message.usage`; where there are iterations its own counts are their sums."""
+
+    iterations: list[Iteration] | None = None
+
+
+class Message(msgspec.Struct):
+    """`message` of a user's or assistant's line."""
+
+    id: str | None = None
+    model: str | None = None
+    content: Raw | UnsetType = UNSET
+    usage: Usage | None = None
+
+
+class AgentInput(msgspec.Struct):
+    """Input of the tool that starts an agent."""
+
+    subagent_type: str | None = None
+    description: str | None = None
+
+
+class Block(msgspec.Struct):
+    """One block of a message's content."""
+
+    type: str | None = None
+    text: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw | UnsetType = UNSET
+    tool_use_id: str | None = None
+
+
+class Preserved(msgspec.Struct):
+    """The messages that a compaction kept."""
+
+    uuids: list[str] | None = None
+
+
+class CompactMetadata(msgspec.Struct, rename="camel"):
+    """`compactMetadata` of a boundary."""
+
+    trigger: str | None = None
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    cumulative_dropped_tokens: int | None = None
+    duration_ms: int | None = None
+    preserved_messages: Preserved | None = None
+
+
+class AgentResult(msgspec.Struct, rename="camel"):
+    """`toolUseResult` of an agent's tool call."""
+
+    agent_id: str | None = None
+    status: str | None = None
+    resolved_model: str | None = None
+    content: Raw | UnsetType = UNSET
+    total_tokens: int | None = None
+    total_tool_use_count: int | None = None
+    total_duration_ms: int | None = None
+    usage: Usage | None = None
+
+
+class Origin(msgspec.Struct):
+    """Where a user's line came from."""
+
+    kind: str | None = None
+
+
+class ModelIdentity(msgspec.Struct, rename="camel"):
+    """`attachment.identity` of the model's introduction."""
+
+    model_id: str | None = None
+
+
+class Attachment(msgspec.Struct):
+    """What the client put in by itself."""
+
+    type: str | None = None
+    identity: ModelIdentity | None = None
+    prompt: Raw | UnsetType = UNSET
+
+
+class Line(msgspec.Struct, rename="camel"):
+    """The envelope of any line."""
+
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    timestamp: str | None = None
+    session_id: str | None = None
+    version: str | None = None
+    cwd: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    message: Message | None = None
+    tool_use_result: Raw | UnsetType = UNSET
+    compact_metadata: CompactMetadata | None = None
+    attachment: Attachment | None = None
+    origin: Origin | None = None
+    error: Raw | UnsetType = UNSET
+    error_details: Raw | UnsetType = UNSET
+    custom_title: str | None = None
+    ai_title: str | None = None
+    summary: str | None = None
+    last_prompt: str | None = None
+
+
+class NotJsonError(ValueError):
+    """A line that is not a JSON object."""
+
+
+class ShapeError(ValueError):
+    """A line that is JSON, with a field of another kind than any version wrote."""
+
+
+_QUOTE, _BRACE = b'"{'
+_line: Final = msgspec.json.Decoder(Line)
+_blocks: Final = msgspec.json.Decoder(list[Block])
+_text: Final = msgspec.json.Decoder(str)
+
+
+def decode_line(data: bytes) -> Line:
+    """Decode a line; raises NotJsonError or ShapeError with the reason."""
+    try:
+        return _line.decode(data)
+    except msgspec.ValidationError as error:
+        raise ShapeError(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_leniently(data)
+
+
+def decode_blocks(content: Raw | UnsetType) -> list[Block]:
+    """Decode a message's content, which is a string or a list of blocks."""
+    if content is UNSET:
+        return []
+    try:
+        if memoryview(content)[0] == _QUOTE:
+            return [Block(type="text", text=_text.decode(content))]
+        return _blocks.decode(content)
+    except msgspec.ValidationError:
+        return []
+
+
+def decode_part(raw: Raw | UnsetType, kind: type[Part]) -> Part | None:
+    """Decode a part that may be missing or of another kind (a string on errors)."""
+    if raw is UNSET or memoryview(raw)[0] != _BRACE:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON
+    """Decode a part whose kind differs by version."""
+    return None if raw is UNSET else msgspec.json.decode(raw)
+
+
+def _decode_leniently(data: bytes) -> Line:
+    # msgspec is stricter than JavaScript's writer: half a surrogate pair and bytes
+    # that are not UTF-8 stand in lines that the client itself still reads.
+    try:
+        value = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from error
+    if not isinstance(value, dict):
+        raise NotJsonError("not an object")
+    text = json.dumps(value, ensure_ascii=False)
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        return _line.decode(whole)
+    except msgspec.ValidationError as error:
+        raise ShapeError(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise NotJsonError(str(error)) from error

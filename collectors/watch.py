@@ -1,0 +1,165 @@
+"""Keeping up: what the system says has changed, and a slow look for what it did not say."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..core.store.database import explain, is_damage, is_passing
+from .collect import Collector
+from .folder import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from threading import Event
+
+    from watchfiles.main import FileChange
+
+    from ..core.store.writer import Writer
+    from .collect import Listener
+    from .folder import ClaudeFolder
+
+DEBOUNCE_MS: Final = 200
+"""The longest that changes are gathered while more keep coming."""
+
+STEP_MS: Final = 25
+"""A pause this long ends the gathering."""
+
+TICK_MS: Final = 500
+"""Without any change the watcher comes back this often, to look at the clock."""
+
+POLL_MS: Final = 300
+"""Where the system does not tell of changes, every file is looked at this often."""
+
+RECONCILE_S: Final = 10.0
+"""Between two looks at the whole tree: of a new nested folder's first file the system
+tells only half of the time (reference: exemplars 3.1)."""
+
+SIDECARS_S: Final = 2.0
+"""Between two looks at the registry: a process that dies removes nothing."""
+
+RETRY_S: Final = 2.0
+"""Between two tries while the store is locked or the disk is full."""
+
+
+def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Event) -> None:
+    """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
+
+    Raises sqlite3.Error where the store stays unusable.
+    """
+    while not stop.is_set():
+        try:
+            _Watch(Collector(folder, writer, listener), stop).run()
+        except sqlite3.Error as error:
+            place = str(writer.path)
+            if is_damage(error):
+                listener.troubled(Trouble(place, writer.start_again(), "nothing to do"))
+                writer.claim(folder.root)
+            elif is_passing(error):
+                what, remedy = explain(error)
+                listener.troubled(Trouble(place, what, f"{remedy}; ctxtop tries again"))
+                stop.wait(RETRY_S)
+            else:
+                raise
+
+
+class _Watch:
+    """One run of watching, which ends when what can be watched changes."""
+
+    def __init__(self, collector: Collector, stop: Event) -> None:
+        self.collector: Final = collector
+        self.folder: Final = collector.folder
+        self.stop: Final = stop
+        self.polling = False
+        self.scanned_at = 0.0
+        self.sidecars_at = 0.0
+
+    def run(self) -> None:
+        self._scan()
+        while not self.stop.is_set():
+            places = self._places()
+            if places:
+                self._follow(places)
+            else:
+                self.stop.wait(TICK_MS / 1000)
+                self._scan()
+
+    def _scan(self) -> None:
+        self.collector.scan()
+        self.scanned_at = self.sidecars_at = time.monotonic()
+
+    def _places(self) -> list[Path]:
+        return [path for path in (self.folder.projects, self.folder.sessions) if path.is_dir()]
+
+    def _follow(self, places: list[Path]) -> None:
+        # The changes between the scan and the watcher's start are found by the first look.
+        self.scanned_at = 0.0
+        try:
+            for changes in self._changes(places):
+                self._take(changes)
+                self._look_at_the_clock()
+                if self._places() != places:
+                    return
+        except (OSError, RuntimeError) as error:
+            if self.polling:
+                raise
+            self.polling = True
+            self.collector.report(
+                Trouble(
+                    str(self.folder.projects),
+                    f"the system does not tell of changes ({error})",
+                    "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once",
+                )
+            )
+
+    def _changes(self, places: list[Path]) -> Iterator[set[FileChange]]:
+        from watchfiles import watch  # takes 60 ms, after the first paint
+
+        return watch(
+            *places,
+            watch_filter=None,
+            debounce=DEBOUNCE_MS,
+            step=STEP_MS,
+            stop_event=self.stop,
+            rust_timeout=TICK_MS,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+            # None leaves the choice to watchfiles, which polls on WSL.
+            force_polling=True if self.polling else None,
+            poll_delay_ms=POLL_MS,
+            ignore_permission_denied=True,
+        )
+
+    def _take(self, changes: set[FileChange]) -> None:
+        grown: set[Path] = set()
+        unknown: set[Path] = set()
+        for _, name in changes:
+            path = Path(name)
+            if path.is_relative_to(self.folder.sessions):
+                self.sidecars_at = 0.0
+            elif self.collector.knows(self.folder.relative(path)):
+                grown.add(path)
+            elif path.is_dir():
+                unknown.add(path)
+            else:
+                unknown.add(path.parent)
+        if grown:
+            self.collector.take_paths(grown)
+        for path in _outermost(unknown):
+            if path.is_relative_to(self.folder.projects):
+                self.collector.look_below(path)
+
+    def _look_at_the_clock(self) -> None:
+        now = time.monotonic()
+        if now - self.scanned_at >= RECONCILE_S:
+            self._scan()
+        elif now - self.sidecars_at >= SIDECARS_S:
+            self.collector.read_sidecars()
+            self.sidecars_at = now
+
+
+def _outermost(paths: set[Path]) -> list[Path]:
+    """Leave out every folder that another one holds."""
+    return [path for path in sorted(paths) if not paths.intersection(path.parents)]

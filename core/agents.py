@@ -1,0 +1,124 @@
+"""An agent as a person sees it: its task, its own context, and what it gave back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from .context import Context, Reading, measure
+from .window import WindowEvidence, find_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .store.rows import AgentRow
+
+RESUMED_MS: Final = 2_000
+"""An agent that writes this long after it returned was sent another message."""
+
+
+class AgentStatus(StrEnum):
+    """What an agent is doing."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+_RETURNS: Final = {
+    "completed": AgentStatus.COMPLETED,
+    "failed": AgentStatus.FAILED,
+    "error": AgentStatus.FAILED,
+    "killed": AgentStatus.STOPPED,
+    "stopped": AgentStatus.STOPPED,
+    "cancelled": AgentStatus.STOPPED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an agent put into its parent's context."""
+
+    text: str
+    lines: int
+    chars: int
+    estimated_tokens: int
+    summary_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One run of an agent; times are milliseconds since 1970 (UTC)."""
+
+    agent_id: str
+    session_id: str
+    parent_agent_id: str | None
+    agent_type: str
+    description: str
+    model: str | None
+    status: AgentStatus
+    context: Context
+    tool_uses: int | None
+    started_at: int | None
+    ended_at: int | None
+    result: Result | None
+    reply: str | None
+    """Its last words in its own transcript."""
+
+
+def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]) -> Agent:  # noqa: FBT001
+    """Say of an agent's row what it means, in a session that is live or not."""
+    status = _status(row, session_live)
+    answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
+    # All that a notification says is the last request with its output: close, not exact.
+    estimate = row.post_tokens if row.post_tokens is not None else row.returned_total_tokens
+    window = find_window(
+        WindowEvidence(
+            model=row.model,
+            session_peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
+            model_peak_tokens=model_peaks.get(row.model or "", 0),
+        )
+    )
+    return Agent(
+        agent_id=row.agent_id,
+        session_id=row.session_id,
+        parent_agent_id=row.parent_agent_id,
+        agent_type=row.agent_type or "agent",
+        description=row.description or "",
+        model=row.model,
+        status=status,
+        context=measure(Reading(answered, estimate), window),
+        tool_uses=row.tool_uses,
+        started_at=row.launched_at or row.started_at,
+        ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,
+        result=_result(row),
+        reply=row.reply_text,
+    )
+
+
+def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
+    resumed = (
+        row.last_at is not None
+        and row.returned_at is not None
+        and row.last_at > row.returned_at + RESUMED_MS
+    )
+    if row.return_status is not None and not resumed:
+        return _RETURNS.get(row.return_status, AgentStatus.UNKNOWN)
+    if row.finished and not resumed:
+        return AgentStatus.COMPLETED
+    return AgentStatus.RUNNING if session_live else AgentStatus.UNKNOWN
+
+
+def _result(row: AgentRow) -> Result | None:
+    if row.summary_id is None:
+        return None
+    return Result(
+        text=row.result_text or "",
+        lines=row.result_lines or 0,
+        chars=row.result_chars or 0,
+        estimated_tokens=row.result_tokens or 0,
+        summary_id=row.summary_id,
+    )

@@ -1,0 +1,84 @@
+"""All sessions at one moment, from one commit of the store: what every screen and command reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .agents import Agent, make_agent
+from .levels import LevelWarning, Point, find_warnings
+from .sessions import LIVE, Evidence, Session, Status, make_session
+from .store import queries
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from .window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWarning:
+    """A level that a session's or agent's context reached."""
+
+    session_id: str
+    agent_id: str | None
+    warning: LevelWarning
+
+
+def read_sessions(
+    db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None = None
+) -> list[Session]:
+    """Read every session, or only those named; live and fullest first."""
+    evidence = Evidence(queries.windows_seen(db), queries.model_peaks(db))
+    rows = queries.sessions(db, only)
+    return sorted((make_session(row, evidence, now_ms) for row in rows), key=by_need)
+
+
+def by_need(session: Session) -> tuple[object, ...]:
+    """Sort key: who needs a person first, then live, then the fullest, then the newest."""
+    return (
+        session.status is not Status.WAITING,
+        session.status not in LIVE and session.status is not Status.TOO_LONG,
+        -(session.context.ratio or 0.0),
+        -(session.last_activity_at or 0),
+        session.session_id,
+    )
+
+
+def by_newest(session: Session) -> tuple[object, ...]:
+    """Sort key: newest activity first."""
+    return (-(session.last_activity_at or 0), session.session_id)
+
+
+def read_agents(
+    db: sqlite3.Connection, sessions: Iterable[Session], only: Iterable[str] | None = None
+) -> list[Agent]:
+    """Read the agents of every session, or only of those named, in the order they started."""
+    live = {session.session_id for session in sessions if session.live}
+    peaks = queries.model_peaks(db)
+    return [make_agent(row, row.session_id in live, peaks) for row in queries.agents(db, only)]
+
+
+def session_warnings(db: sqlite3.Connection, session: Session) -> list[ContextWarning]:
+    """Replay a session's fill against the window that it is now known to have."""
+    return _warnings(db, session.session_id, None, session.context.window)
+
+
+def agent_warnings(db: sqlite3.Connection, agent: Agent) -> list[ContextWarning]:
+    """Replay an agent's fill against its own window."""
+    return _warnings(db, agent.session_id, agent.agent_id, agent.context.window)
+
+
+def _warnings(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None, window: Window
+) -> list[ContextWarning]:
+    points = (
+        Point(
+            at=row.at,
+            ratio=None if row.tokens is None else row.tokens / window.tokens,
+            compacted=bool(row.compacted),
+        )
+        for row in queries.fill(db, session_id, agent_id)
+    )
+    return [ContextWarning(session_id, agent_id, found) for found in find_warnings(points)]

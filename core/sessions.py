@@ -1,0 +1,162 @@
+"""A session as a person sees it: what it is called, how full it is, whether it is at work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from .context import Context, Reading, measure
+from .window import WindowEvidence, find_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .store.rows import SessionRow
+
+ACTIVE_MS: Final = 120_000
+"""A transcript that grew this recently is of a session at work, also where no registry
+says so (clients before 2.1.112, other machines' folders)."""
+
+TOO_LONG: Final = "too_long"
+
+
+class Status(StrEnum):
+    """What a session is doing."""
+
+    WAITING = "waiting"
+    BUSY = "busy"
+    IDLE = "idle"
+    ACTIVE = "active"
+    TOO_LONG = "too_long"
+    ENDED = "ended"
+    GONE = "gone"
+
+
+LIVE: Final = frozenset({Status.WAITING, Status.BUSY, Status.IDLE, Status.ACTIVE})
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """The API refused the last prompt: it and its limit in tokens, where it named them."""
+
+    prompt_tokens: int | None
+    limit_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session; times are milliseconds since 1970 (UTC)."""
+
+    session_id: str
+    title: str
+    project: str
+    cwd: str | None
+    model: str | None
+    client_version: str | None
+    status: Status
+    live: bool
+    tmux: str | None
+    context: Context
+    too_long: TooLong | None
+    refusal: str | None
+    """The API's words, where the last answer was a refusal."""
+    compactions: int
+    last_compaction_at: int | None
+    agents: int
+    started_at: int | None
+    last_activity_at: int | None
+    path: str
+    """Below Claude Code's projects folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the whole store tells of windows, in tokens."""
+
+    windows_seen: Mapping[tuple[str, str], int]
+    """By session and model."""
+    model_peaks: Mapping[str, int]
+
+
+def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
+    """Say of a session's row what it means at `now_ms`."""
+    model = row.answer_model or row.last_model or row.asked_model
+    status = _status(row, now_ms)
+    window = find_window(
+        WindowEvidence(
+            model=model,
+            status_line_tokens=evidence.windows_seen.get((row.session_id, model or "")),
+            session_peak_tokens=row.peak_tokens or 0,
+            limit_tokens=row.limit_tokens,
+            model_peak_tokens=evidence.model_peaks.get(model or "", 0),
+        )
+    )
+    return Session(
+        session_id=row.session_id,
+        title=title_of(row),
+        project=project_name(row.cwd, row.project),
+        cwd=row.cwd,
+        model=model,
+        client_version=row.client_version,
+        status=status,
+        live=row.live_status is not None or status in LIVE,
+        tmux=row.tmux,
+        context=measure(Reading(row.answer_tokens, row.post_tokens), window),
+        too_long=TooLong(row.error_prompt_tokens, row.error_limit_tokens)
+        if row.error_kind == TOO_LONG
+        else None,
+        refusal=row.error_detail,
+        compactions=row.boundaries,
+        last_compaction_at=row.boundary_at,
+        agents=row.agents,
+        started_at=row.started_at,
+        last_activity_at=_last_activity(row),
+        path=row.path,
+    )
+
+
+def title_of(row: SessionRow) -> str:
+    """Choose what to call a session: a person's name, the client's, or what was asked first.
+
+    The last prompt comes last: it is any prompt, not the task (claude-code-formats 2.9).
+    """
+    return (
+        row.live_name
+        or row.custom_title
+        or row.ai_title
+        or row.summary_title
+        or row.first_prompt
+        or row.last_prompt
+        or f"session {row.session_id[:8]}"
+    )
+
+
+def project_name(cwd: str | None, slug: str) -> str:
+    """Name a project by its folder; the slug is lossy and only stands in (formats 1.2)."""
+    if cwd:
+        name = cwd.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        return name or cwd
+    return slug.strip("-") or slug
+
+
+def _status(row: SessionRow, now_ms: int) -> Status:
+    if row.error_kind == TOO_LONG:
+        return Status.TOO_LONG
+    if row.live_status is not None:
+        return Status(row.live_status) if row.live_status in _REGISTRY else Status.IDLE
+    if row.gone:
+        return Status.GONE
+    last = _last_activity(row)
+    if last is not None and 0 <= now_ms - last < ACTIVE_MS:
+        return Status.ACTIVE
+    return Status.ENDED
+
+
+_REGISTRY: Final = frozenset({Status.WAITING, Status.BUSY, Status.IDLE})
+"""The words that the client's registry uses (reference: claude-code-formats 1.4)."""
+
+
+def _last_activity(row: SessionRow) -> int | None:
+    """Take the last line's own time; a copied folder has new file times."""
+    return row.last_at or (row.mtime_ns // 1_000_000 if row.mtime_ns else None)

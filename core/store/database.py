@@ -1,0 +1,189 @@
+"""Opening the store: one writer, readers that never wait, and a cache that may be made again."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from collections.abc import Iterator
+
+    from sqlite_utils import Database
+
+BUSY_TIMEOUT_S: Final = 5.0
+"""How long a writer waits for another ctxtop; its longest transaction is far shorter."""
+
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+
+
+class StoreError(Exception):
+    """The store cannot be used; the message says where, why and what to do."""
+
+
+def open_writer(path: Path) -> tuple[Database, str | None]:
+    """Open the store for writing and bring its tables up to date.
+
+    A store that is corrupt or written by a newer version is moved aside, never
+    deleted, and made again; the second value then says so in one sentence.
+    Raises StoreError where the file cannot be opened or made.
+    """
+    try:
+        _make_private(path)
+        try:
+            return _migrated(path), None
+        except (_NewerStoreError, sqlite3.DatabaseError) as error:
+            if not _is_broken(error):
+                raise
+            aside = set_aside(path)
+            _make_private(path)
+            return _migrated(path), (
+                f"the store {path} was {_why(error)}: moved to {aside.name}, made again"
+            )
+    except sqlite3.Error as error:
+        raise _store_error(error, path) from error
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the store {path}: {error.strerror}; choose another place with --db"
+        ) from error
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open the store read-only; a reader sees one commit and never blocks the writer.
+
+    Raises StoreError where there is no store that can be read.
+    """
+    try:
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            check_same_thread=False,
+            isolation_level=None,
+        )
+        connection.execute("SELECT 1 FROM file LIMIT 1")
+    except sqlite3.Error as error:
+        raise _store_error(error, path) from error
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+@contextmanager
+def write(db: Database) -> Iterator[None]:
+    """Run one transaction that takes the write lock at once.
+
+    A deferred BEGIN that writes after it has read fails at once when another
+    process writes; BEGIN IMMEDIATE waits its turn.
+    """
+    db.conn.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.conn.in_transaction:
+            db.conn.rollback()
+        raise
+    db.conn.commit()
+
+
+def set_aside(path: Path) -> Path:
+    """Move the store and its journal out of the way, under a name of their own."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    aside = path.with_name(f"{path.name}.aside-{stamp}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.aside-{stamp}-{number}")
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def explain(error: sqlite3.Error) -> tuple[str, str]:
+    """Say what SQLite's error means, and what to do."""
+    return _MEANING.get(_code(error), (str(error), "run `ctxtop doctor`"))
+
+
+def is_passing(error: sqlite3.Error) -> bool:
+    """Say whether trying again later can help (a lock, a full disk)."""
+    return _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Say whether the store is damaged, so that only making it again can help."""
+    return _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+_MEANING: Final = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space, nothing is lost"),
+    sqlite3.SQLITE_BUSY: ("another program holds it", "close that program or use another --db"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another place with --db"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check its folder or choose another --db"),
+    sqlite3.SQLITE_IOERR: ("the disk does not answer", "check it or choose another --db"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "the next start makes it again"),
+    sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start makes it again"),
+}
+
+_PRIMARY_CODE: Final = 0xFF
+"""SQLite's extended codes carry the primary one in their lowest byte."""
+
+
+def _code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+
+
+def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
+    what, remedy = explain(error)
+    return StoreError(f"store {path}: {what}; {remedy}")
+
+
+class _NewerStoreError(Exception):
+    """The store has migrations that this version does not know."""
+
+
+def _is_broken(error: Exception) -> bool:
+    if isinstance(error, _NewerStoreError):
+        return True
+    return isinstance(error, sqlite3.Error) and is_damage(error)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, _NewerStoreError):
+        return "written by a newer ctxtop"
+    return "damaged"
+
+
+def _make_private(path: Path) -> None:
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
+
+
+def _migrated(path: Path) -> Database:
+    # Both take long to import and are not needed before the first paint.
+    from sqlite_utils import Database
+
+    from .schema import known_names, migrations
+
+    connection = sqlite3.connect(
+        path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
+    )
+    try:
+        db = Database(connection)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        if {step.name for step in migrations.applied(db)} - known_names():
+            raise _NewerStoreError
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if migrations.pending(db):
+            migrations.apply(db)
+    except BaseException:
+        connection.close()
+        raise
+    return db

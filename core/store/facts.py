@@ -1,0 +1,214 @@
+"""Facts: what a collector read, with the file and byte offset it came from.
+
+Times are milliseconds since 1970 (UTC), offsets and sizes are bytes, sizes of
+context are tokens. None means that the source did not say.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class FileKind(StrEnum):
+    """What a transcript file records."""
+
+    SESSION = "session"
+    AGENT = "agent"
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A transcript, named by its path below Claude Code's folder."""
+
+    path: str
+    kind: FileKind
+    project: str
+    session_id: str
+    agent_id: str | None = None
+
+
+class TailState(msgspec.Struct, frozen=True):
+    """How far a file was read, and how to tell that it is still the same file."""
+
+    device: int = 0
+    inode: int = 0
+    offset: int = 0
+    anchor: str = ""
+    """Hash of what stands before `offset`."""
+    size: int = 0
+    mtime_ns: int = 0
+
+
+class ResponseFact(msgspec.Struct, frozen=True, gc=False):
+    """An answer of the API; every line of one `message_id` is the same answer."""
+
+    offset: int
+    message_id: str
+    at: int | None
+    model: str
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+    context_tokens: int
+    """Input side of the last iteration: what the model saw."""
+    sidechain: bool
+    tool_uses: int
+    """Tool calls in this line alone."""
+
+
+class BoundaryFact(msgspec.Struct, frozen=True):
+    """A `compact_boundary`."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    post_tokens: int | None
+    dropped_tokens: int | None
+    duration_ms: int | None
+    kept_messages: int | None
+
+
+class ErrorFact(msgspec.Struct, frozen=True):
+    """An answer that the API refused."""
+
+    offset: int
+    at: int | None
+    kind: str
+    detail: str
+    prompt_tokens: int | None = None
+    """Size of a prompt that was too long."""
+    limit_tokens: int | None = None
+
+
+class LaunchFact(msgspec.Struct, frozen=True):
+    """A tool call that starts an agent."""
+
+    offset: int
+    tool_use_id: str
+    at: int | None
+    agent_type: str
+    description: str
+
+
+class ReturnFact(msgspec.Struct, frozen=True):
+    """What came back of an agent into its parent."""
+
+    offset: int
+    uuid: str
+    agent_id: str
+    tool_use_id: str | None
+    at: int | None
+    status: str
+    model: str | None
+    context_tokens: int | None
+    """Input side of the agent's last request, where the return says it."""
+    total_tokens: int | None
+    """The same with its output, which is all that a notification says."""
+    tool_uses: int | None
+    duration_ms: int | None
+
+
+class TextFact(msgspec.Struct, frozen=True):
+    """A text worth keeping: an agent's result or a compaction's summary."""
+
+    offset: int
+    uuid: str
+    kind: str
+    agent_id: str | None
+    at: int | None
+    text: str
+    lines: int
+    chars: int
+    estimated_tokens: int
+
+
+class ReplyFact(msgspec.Struct, frozen=True):
+    """Text of an assistant's line; an agent's last one is its result."""
+
+    offset: int
+    message_id: str
+    at: int | None
+    text: str
+
+
+class SessionFact(msgspec.Struct, frozen=True):
+    """What the lines of one batch say of their file; None where they say nothing."""
+
+    started_at: int | None = None
+    last_at: int | None = None
+    cwd: str | None = None
+    client_version: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    summary_title: str | None = None
+    first_prompt: str | None = None
+    last_prompt: str | None = None
+    model: str | None = None
+    """The model that was asked for, known before the first answer."""
+
+
+class BadLine(msgspec.Struct, frozen=True):
+    """A line that was set aside, and why."""
+
+    offset: int
+    length: int
+    reason: str
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """All that one run of lines of one file says."""
+
+    lines: int = 0
+    session: SessionFact = SessionFact()
+    responses: tuple[ResponseFact, ...] = ()
+    boundaries: tuple[BoundaryFact, ...] = ()
+    errors: tuple[ErrorFact, ...] = ()
+    launches: tuple[LaunchFact, ...] = ()
+    returns: tuple[ReturnFact, ...] = ()
+    texts: tuple[TextFact, ...] = ()
+    replies: tuple[ReplyFact, ...] = ()
+    bad: tuple[BadLine, ...] = ()
+    ignored: dict[str, int] = {}
+    """Lines by type that are known and not needed."""
+    unknown: dict[str, int] = {}
+    """Lines by type that this version does not know."""
+
+
+class AgentMeta(msgspec.Struct, frozen=True):
+    """What an agent's meta.json says of it."""
+
+    path: str
+    session_id: str
+    agent_id: str
+    agent_type: str
+    description: str
+    tool_use_id: str | None
+    parent_agent_id: str | None
+    depth: int
+    model: str | None
+    finished: bool | None
+    mtime_ns: int
+
+
+class LiveSession(msgspec.Struct, frozen=True):
+    """An entry of Claude Code's registry whose process is alive."""
+
+    session_id: str
+    pid: int
+    status: str
+    tmux: str | None
+    name: str | None
+    updated_at: int | None
+
+
+class WindowSeen(msgspec.Struct, frozen=True):
+    """What the client's own status line said of a session's window."""
+
+    session_id: str
+    model: str
+    window_tokens: int
+    at: int

@@ -1,0 +1,355 @@
+"""Every question that the screen and the commands ask of the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from .rows import (
+    AgentRow,
+    CompactionRow,
+    FillRow,
+    SessionRow,
+    SpentRow,
+    SummaryRow,
+    TroubleRow,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+Record = TypeVar("Record")
+
+
+def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SessionRow]:
+    """List every session, or only those named, in no particular order.
+
+    A session that stands in two folders (/cd moved it) is told by its newer file.
+    """
+    where, values = _only("f.session_id", only)
+    return _records(SessionRow, db, _SESSIONS.format(where=where), values)
+
+
+def agents(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[AgentRow]:
+    """List the agents of every session, or only of those named, in the order they started."""
+    where, values = _only("f.session_id", only)
+    return _records(AgentRow, db, _AGENTS.format(where=where), values * _AGENTS.count("{where}"))
+
+
+def summaries(
+    db: sqlite3.Connection,
+    *,
+    search: str = "",
+    session_id: str | None = None,
+    limit: int = -1,
+) -> list[SummaryRow]:
+    """List texts that were returned or kept, newest first; `search` finds words by prefix."""
+    conditions, values = ["1"], list[Any]()
+    match = match_expression(search)
+    if match:
+        conditions.append(
+            "s.summary_id IN (SELECT rowid FROM summary_fts WHERE summary_fts MATCH ?)"
+        )
+        values.append(match)
+    if session_id is not None:
+        conditions.append("f.session_id = ?")
+        values.append(session_id)
+    return _records(
+        SummaryRow, db, _SUMMARIES.format(where=" AND ".join(conditions)), [*values, limit]
+    )
+
+
+def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
+    """List the boundaries, newest first."""
+    where, values = _only("f.session_id", None if session_id is None else [session_id])
+    return _records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
+
+
+def fill(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -> list[FillRow]:
+    """Replay one context's fill in the order of its file."""
+    return _records(FillRow, db, _FILL, {"session_id": session_id, "agent_id": agent_id})
+
+
+def spent(db: sqlite3.Connection) -> list[SpentRow]:
+    """Add up the answers by session; every message of the store counts once (R: totals)."""
+    return _records(SpentRow, db, _SPENT, [])
+
+
+def model_peaks(db: sqlite3.Connection) -> dict[str, int]:
+    """Most that any answer of each model saw, in tokens."""
+    return {row[0]: row[1] for row in db.execute(_MODEL_PEAKS)}
+
+
+def windows_seen(db: sqlite3.Connection) -> dict[tuple[str, str], int]:
+    """Windows that status lines showed, in tokens, by session and model."""
+    rows = db.execute("SELECT session_id, model, window_tokens FROM window_seen")
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+def counts(db: sqlite3.Connection) -> dict[str, int]:
+    """Count files, lines, bytes and rows of the whole store."""
+    row = db.execute(_COUNTS).fetchone()
+    return dict(zip(row.keys(), row, strict=True))
+
+
+def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
+    """Lines whose type this version does not know, by type."""
+    rows = db.execute(
+        "SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type ORDER BY 2 DESC, 1"
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
+    """Lines that were set aside: path, byte offset, length in bytes, reason."""
+    rows = db.execute(
+        "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
+        " ORDER BY path, b.offset"
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def troubles(db: sqlite3.Connection) -> list[TroubleRow]:
+    """List what could not be read or stored, newest first."""
+    return _records(TroubleRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC")
+
+
+def find_sessions(db: sqlite3.Connection, start: str) -> list[str]:
+    """Name the sessions whose id begins with `start`."""
+    rows = db.execute(
+        "SELECT DISTINCT session_id FROM file WHERE kind = 'session'"
+        " AND substr(session_id, 1, length(?1)) = lower(?1)",
+        [start],
+    )
+    return [row[0] for row in rows]
+
+
+def data_version(db: sqlite3.Connection) -> int:
+    """Change number that moves when another connection commits."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
+def match_expression(search: str) -> str:
+    """Quote a person's words for FTS5: all must occur, the last may be unfinished."""
+    words = ['"' + word.replace('"', '""') + '"' for word in search.split()]
+    return " ".join(words) + "*" if words else ""
+
+
+def _only(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:
+    if values is None:
+        return "1", []
+    chosen = list(values)
+    return f"{column} IN ({', '.join('?' * len(chosen))})", chosen
+
+
+def _records(
+    kind: type[Record],
+    db: sqlite3.Connection,
+    sql: str,
+    values: Sequence[Any] | dict[str, Any] = (),
+) -> list[Record]:
+    return [kind(*row) for row in db.execute(sql, values)]
+
+
+# A walk from model to model over the index: GROUP BY would read every answer.
+_MODEL_PEAKS: Final = """
+WITH RECURSIVE each (model) AS (
+    SELECT MIN(model) FROM response
+    UNION ALL
+    SELECT (SELECT MIN(model) FROM response r WHERE r.model > each.model)
+        FROM each WHERE each.model IS NOT NULL
+)
+SELECT model, (SELECT MAX(context_tokens) FROM response r WHERE r.model = each.model)
+FROM each WHERE model IS NOT NULL
+"""
+
+_COUNTS: Final = """
+SELECT COUNT(*) AS files,
+    COALESCE(SUM(offset), 0) AS bytes,
+    COALESCE(SUM(lines), 0) AS lines,
+    (SELECT COUNT(*) FROM bad_line) AS bad_lines,
+    (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
+FROM file
+"""
+
+# The last answer is looked for after the last boundary only: before it stands what
+# the model no longer sees. Sidechain lines are an agent's (clients up to 2.0).
+_SESSIONS: Final = """
+WITH base AS (
+    SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
+        (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
+            AS answered,
+        (SELECT MAX(offset) FROM api_error e WHERE e.file_id = f.file_id) AS refused
+    FROM file f
+    WHERE f.kind = 'session' AND {where} AND NOT EXISTS (
+        SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+)
+SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
+    s.started_at, s.last_at, s.cwd, s.client_version, s.custom_title, s.ai_title,
+    s.summary_title, s.first_prompt, s.last_prompt, s.model,
+    b.at, b.post_tokens,
+    (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
+    IIF(answered > COALESCE(cut, -1), r.model, NULL),
+    IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
+    r.model,
+    (SELECT MAX(context_tokens) FROM response p WHERE p.file_id = f.file_id AND p.sidechain = 0),
+    IIF(refused > COALESCE(answered, -1), e.kind, NULL),
+    IIF(refused > COALESCE(answered, -1), e.detail, NULL),
+    IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
+    IIF(refused > COALESCE(answered, -1), e.limit_tokens, NULL),
+    (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id),
+    (SELECT COUNT(*) FROM (
+        SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
+            WHERE o.session_id = f.session_id
+        UNION
+        SELECT COALESCE(m.tool_use_id,
+            (SELECT t.tool_use_id FROM agent_return t
+                WHERE t.agent_id = a.agent_id AND t.tool_use_id IS NOT NULL LIMIT 1),
+            a.agent_id)
+        FROM file a LEFT JOIN agent_meta m
+            ON m.session_id = a.session_id AND m.agent_id = a.agent_id
+        WHERE a.session_id = f.session_id AND a.kind = 'agent')),
+    v.status, v.name, v.tmux,
+    f.mtime_ns
+FROM base f
+LEFT JOIN session s USING (file_id)
+LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
+LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
+LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
+LEFT JOIN live v ON v.session_id = f.session_id
+"""
+
+# An agent is known by its own file, by the tool call that started it, or by both; the
+# return names the two together, and so does meta.json.
+_AGENTS: Final = """
+WITH
+started AS (
+    SELECT f.session_id, f.agent_id AS launcher, l.tool_use_id, l.at, l.agent_type,
+        l.description, MIN(l.offset) AS offset
+    FROM launch l JOIN file f USING (file_id) WHERE {where}
+    GROUP BY f.session_id, l.tool_use_id
+),
+returned AS (
+    SELECT f.session_id, t.agent_id, MAX(IIF(EXISTS(SELECT 1 FROM launch x
+            WHERE x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id), t.tool_use_id, NULL))
+            AS tool_use_id,
+        MAX(t.model) AS model, MAX(t.context_tokens) AS context_tokens,
+        MAX(t.total_tokens) AS total_tokens, MAX(t.tool_uses) AS tool_uses
+    FROM agent_return t JOIN file f USING (file_id) WHERE {where}
+    GROUP BY f.session_id, t.agent_id
+),
+own AS (
+    SELECT f.file_id, f.session_id, f.agent_id, f.mtime_ns,
+        COALESCE(m.tool_use_id, t.tool_use_id) AS tool_use_id,
+        m.agent_type, m.description, m.parent_agent_id, m.model, m.finished
+    FROM file f
+    LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = f.agent_id
+    LEFT JOIN returned t ON t.session_id = f.session_id AND t.agent_id = f.agent_id
+    WHERE f.kind = 'agent' AND {where}
+),
+known AS (
+    SELECT o.session_id, o.agent_id, o.file_id, o.mtime_ns, o.parent_agent_id, o.model,
+        o.finished, COALESCE(NULLIF(o.agent_type, ''), l.agent_type) AS agent_type,
+        COALESCE(NULLIF(o.description, ''), l.description) AS description,
+        l.at AS launched_at, l.launcher
+    FROM own o LEFT JOIN started l
+        ON l.session_id = o.session_id AND l.tool_use_id = o.tool_use_id
+    UNION ALL
+    SELECT l.session_id, COALESCE(t.agent_id, l.tool_use_id), NULL, NULL, NULL, NULL, NULL,
+        l.agent_type, l.description, l.at, l.launcher
+    FROM started l LEFT JOIN returned t
+        ON t.session_id = l.session_id AND t.tool_use_id = l.tool_use_id
+    WHERE NOT EXISTS (SELECT 1 FROM own o
+        WHERE o.session_id = l.session_id AND o.tool_use_id = l.tool_use_id)
+)
+SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher), k.agent_type,
+    k.description, COALESCE(r.model, t.model, k.model), k.launched_at, s.started_at, s.last_at,
+    e.at, e.status, k.finished,
+    IIF(r.offset > COALESCE(b.offset, -1), r.context_tokens, NULL), b.post_tokens,
+    (SELECT MAX(context_tokens) FROM response p WHERE p.file_id = k.file_id),
+    t.context_tokens, t.total_tokens,
+    COALESCE(t.tool_uses,
+        (SELECT SUM(tool_uses) FROM response p WHERE p.file_id = k.file_id)),
+    y.summary_id, y.text, y.lines, y.chars, y.estimated_tokens, p.text, k.mtime_ns
+FROM known k
+LEFT JOIN session s ON s.file_id = k.file_id
+LEFT JOIN returned t ON t.session_id = k.session_id AND t.agent_id = k.agent_id
+LEFT JOIN boundary b ON b.file_id = k.file_id AND b.offset =
+    (SELECT MAX(offset) FROM boundary x WHERE x.file_id = k.file_id)
+LEFT JOIN response r ON r.file_id = k.file_id AND r.offset =
+    (SELECT MAX(offset) FROM response x WHERE x.file_id = k.file_id)
+LEFT JOIN reply p ON p.file_id = k.file_id
+LEFT JOIN agent_return e ON e.rowid = (SELECT x.rowid FROM agent_return x
+    JOIN file f USING (file_id) WHERE x.agent_id = k.agent_id AND f.session_id = k.session_id
+    AND x.status <> 'async_launched' ORDER BY x.offset DESC LIMIT 1)
+LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
+    JOIN file f USING (file_id) WHERE x.agent_id = k.agent_id AND f.session_id = k.session_id
+    ORDER BY x.offset DESC LIMIT 1)
+ORDER BY COALESCE(k.launched_at, s.started_at), k.agent_id
+"""
+
+# A fork copies its history: the same line stands in two files and is shown once, in
+# the session that wrote it first.
+_SUMMARIES: Final = """
+SELECT s.summary_id, s.kind, f.session_id, s.agent_id,
+    COALESCE(NULLIF(m.agent_type, ''), l.agent_type),
+    COALESCE(NULLIF(m.description, ''), l.description),
+    s.at, s.lines, s.estimated_tokens, s.text
+FROM summary s
+JOIN file f USING (file_id)
+LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = s.agent_id
+LEFT JOIN launch l ON l.rowid = (SELECT x.rowid FROM agent_return t
+    JOIN launch x ON x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id
+    WHERE t.file_id = s.file_id AND t.agent_id = s.agent_id LIMIT 1)
+WHERE {where} AND NOT EXISTS (
+    SELECT 1 FROM summary o JOIN file g USING (file_id)
+    WHERE o.uuid = s.uuid AND o.file_id <> s.file_id
+    AND (g.mtime_ns, g.path) < (f.mtime_ns, f.path))
+ORDER BY s.at DESC, s.summary_id DESC
+LIMIT ?
+"""
+
+_COMPACTIONS: Final = """
+SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens,
+    b.dropped_tokens, b.duration_ms, b.kept_messages,
+    (SELECT s.text FROM summary s WHERE s.file_id = b.file_id AND s.kind = 'boundary'
+        AND s.offset > b.offset
+        AND s.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
+            WHERE n.file_id = b.file_id AND n.offset > b.offset), s.offset + 1)
+        ORDER BY s.offset LIMIT 1)
+FROM boundary b JOIN file f USING (file_id)
+WHERE {where}
+ORDER BY b.at DESC, f.path, b.offset DESC
+"""
+
+_FILL: Final = """
+WITH chosen AS (
+    SELECT file_id FROM file WHERE session_id = :session_id
+        AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
+    ORDER BY gone, mtime_ns DESC, path LIMIT 1
+)
+SELECT at, tokens, compacted FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM response
+        WHERE file_id = (SELECT file_id FROM chosen)
+        AND (sidechain = 0 OR :agent_id IS NOT NULL)
+    UNION ALL
+    SELECT at, post_tokens, 1, offset FROM boundary
+        WHERE file_id = (SELECT file_id FROM chosen)
+) ORDER BY offset
+"""
+
+# Of several copies of a message the one with the most output is whole (early lines hold
+# a placeholder); it counts for the session whose file is oldest.
+_SPENT: Final = """
+WITH copies AS (
+    SELECT r.*, f.session_id, ROW_NUMBER() OVER (PARTITION BY r.message_id
+        ORDER BY r.output_tokens DESC, COALESCE(s.started_at, 0), f.mtime_ns, f.path) AS place,
+        FIRST_VALUE(f.session_id) OVER (PARTITION BY r.message_id
+            ORDER BY COALESCE(r.at, 0), f.mtime_ns, f.path) AS owner
+    FROM response r JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+)
+SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+    SUM(output_tokens), COUNT(*)
+FROM copies WHERE place = 1 GROUP BY owner
+"""

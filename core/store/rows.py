@@ -1,0 +1,144 @@
+"""What the queries give back: rows as they stand in the store, without an opinion.
+
+Times are milliseconds since 1970 (UTC), sizes tokens; None where nothing is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session's file, its metadata, and the newest numbers after its last boundary."""
+
+    file_id: int
+    session_id: str
+    path: str
+    project: str
+    gone: int
+    started_at: int | None
+    last_at: int | None
+    cwd: str | None
+    client_version: str | None
+    custom_title: str | None
+    ai_title: str | None
+    summary_title: str | None
+    first_prompt: str | None
+    last_prompt: str | None
+    asked_model: str | None
+    boundary_at: int | None
+    post_tokens: int | None
+    boundaries: int
+    answer_model: str | None
+    answer_tokens: int | None
+    last_model: str | None
+    """Of the last answer at all, before the boundary too."""
+    peak_tokens: int | None
+    error_kind: str | None
+    """Of the last refused answer, where no answer came after it."""
+    error_detail: str | None
+    error_prompt_tokens: int | None
+    error_limit_tokens: int | None
+    limit_tokens: int | None
+    """The largest limit that the API named in this file."""
+    agents: int
+    live_status: str | None
+    live_name: str | None
+    tmux: str | None
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """One run of an agent, put together from what started it, its own file, and its return."""
+
+    agent_id: str
+    session_id: str
+    parent_agent_id: str | None
+    agent_type: str | None
+    description: str | None
+    model: str | None
+    launched_at: int | None
+    started_at: int | None
+    last_at: int | None
+    returned_at: int | None
+    return_status: str | None
+    finished: int | None
+    answer_tokens: int | None
+    post_tokens: int | None
+    peak_tokens: int | None
+    returned_context_tokens: int | None
+    returned_total_tokens: int | None
+    tool_uses: int | None
+    summary_id: int | None
+    result_text: str | None
+    result_lines: int | None
+    result_chars: int | None
+    result_tokens: int | None
+    reply_text: str | None
+    file_mtime_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A text that was returned or kept."""
+
+    summary_id: int
+    kind: str
+    session_id: str
+    agent_id: str | None
+    agent_type: str | None
+    description: str | None
+    at: int | None
+    lines: int
+    estimated_tokens: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRow:
+    """A boundary and the summary that follows it."""
+
+    session_id: str
+    agent_id: str | None
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    post_tokens: int | None
+    dropped_tokens: int | None
+    duration_ms: int | None
+    kept_messages: int | None
+    summary: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FillRow:
+    """One step of a context's fill: an answer, or a boundary."""
+
+    at: int | None
+    tokens: int | None
+    compacted: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpentRow:
+    """Tokens of a session's answers, each answer of the store counted in one session only."""
+
+    session_id: str
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+    responses: int
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleRow:
+    """Something that could not be read or stored."""
+
+    place: str
+    at: int
+    what: str
+    remedy: str

@@ -1,0 +1,66 @@
+"""Where things are: Claude Code's folder, and the store that belongs to it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..collectors.folder import ClaudeFolder, config_dir
+
+CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"
+STORE_VARIABLE: Final = "CTXTOP_DB"
+
+
+class PlaceError(Exception):
+    """A place that cannot be used; the message says what, where and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What one run of ctxtop reads, and where it keeps what it read."""
+
+    config_dir: Path
+    store: Path
+    chosen: bool
+    """A person named the folder for this run; else it is the client's default."""
+
+    @property
+    def exists(self) -> bool:
+        """Claude Code's folder is there."""
+        return self.config_dir.is_dir()
+
+    @property
+    def folder(self) -> ClaudeFolder:
+        """The folder with its links resolved."""
+        return ClaudeFolder(self.config_dir.resolve())
+
+
+def find_places(config: Path | None, store: Path | None) -> Places:
+    """Resolve the options, then the environment, then the defaults.
+
+    Raises PlaceError where a named folder is not one.
+    """
+    named = config or _variable(CONFIG_VARIABLE)
+    chosen = (named or config_dir(os.environ, Path.home())).expanduser().absolute()
+    if named and not chosen.is_dir():
+        raise PlaceError(f"no folder at {chosen}: give Claude Code's folder with --config-dir")
+    file = (store or _variable(STORE_VARIABLE) or default_store(chosen)).expanduser().absolute()
+    if file.is_dir():
+        raise PlaceError(f"{file} is a folder: give a file with --db")
+    return Places(chosen, file, chosen=named is not None)
+
+
+def default_store(config: Path) -> Path:
+    """Name the store of one Claude Code folder: two folders never share one."""
+    from platformdirs import user_state_path
+
+    mark = hashlib.blake2b(str(config.resolve()).encode(), digest_size=4).hexdigest()
+    return user_state_path("ctxtop") / f"store-{mark}.db"
+
+
+def _variable(name: str) -> Path | None:
+    value = os.environ.get(name)
+    return Path(value) if value else None

@@ -1,0 +1,80 @@
+"""Bringing the store up to date before a command reads it."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..collectors.collect import Changed, Collector, Progress
+from ..core.store.database import StoreError, explain, is_damage
+from ..core.store.writer import OtherFolderError, Writer
+from .places import PlaceError
+
+if TYPE_CHECKING:
+    from ..collectors.folder import Trouble
+    from .places import Places
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one scan met; it is the collector's listener."""
+
+    troubles: list[Trouble] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def progressed(self, progress: Progress) -> None:
+        """Nothing: a command is silent until it is done."""
+
+    def changed(self, changed: Changed) -> None:
+        """Nothing: the command reads when all is stored."""
+
+    def troubled(self, trouble: Trouble) -> None:
+        """Keep it for the end."""
+        self.troubles.append(trouble)
+
+    def eased(self, place: str) -> None:
+        """Nothing: what has ended is not told."""
+
+
+def open_store(places: Places) -> tuple[Writer, list[str]]:
+    """Open the store of these places for writing; the notices say what was set aside.
+
+    Raises StoreError, or PlaceError where the store is another folder's.
+    """
+    writer = Writer(places.store)
+    try:
+        writer.claim(places.folder.root)
+    except OtherFolderError as error:
+        writer.close()
+        raise PlaceError(
+            f"the store {places.store} holds the sessions of {error}: give another --db"
+        ) from error
+    return writer, [writer.notice] if writer.notice else []
+
+
+def bring_up_to_date(places: Places) -> Outcome:
+    """Scan once. Raises PlaceError where there is nothing to scan, StoreError where it fails."""
+    if not places.exists:
+        raise PlaceError(
+            f"no Claude Code folder at {places.config_dir}: name it with --config-dir,"
+            " or see `ctxtop demo`"
+        )
+    outcome = Outcome()
+    writer, notices = open_store(places)
+    outcome.notices += notices
+    try:
+        try:
+            Collector(places.folder, writer, outcome).scan()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            outcome.notices.append(writer.start_again())
+            writer.claim(places.folder.root)
+            Collector(places.folder, writer, outcome).scan()
+    except sqlite3.Error as error:
+        what, remedy = explain(error)
+        raise StoreError(f"store {places.store}: {what}; {remedy}") from error
+    finally:
+        writer.close()
+    return outcome
