@@ -163,6 +163,10 @@ class Writer:
         """Forget a trouble that has ended."""
         self._connection.execute("DELETE FROM trouble WHERE place = ?", [place])
 
+    def _file_id(self, path: str) -> int:
+        row = self._connection.execute("SELECT file_id FROM file WHERE path = ?", [path])
+        return int(row.fetchone()[0])
+
     def _at(self, source: SourceFile, before: TailState) -> int | None:
         row = self._connection.execute(
             "SELECT file_id, offset, anchor FROM file WHERE path = ?", [source.path]
@@ -179,7 +183,7 @@ class Writer:
         if file_id is None:
             row = msgspec.structs.asdict(source) | {"kind": str(source.kind)}
             self._db.table("file").insert(row)
-            file_id = self._at(source, before)
+            file_id = self._file_id(source.path)
         self._update_tail(file_id, after, facts.lines)
         return file_id
 
