@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from . import config_texts, filler
 from .chain import Chain
 from .model import Json, ToolCall
 from .plumbing import Clock, Sink, encode, slug
-from .requests import Requests
+from .request_lines import Requests
 from .speaker import Speaker, text_block, thinking_block, tool_block
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .usage import Totals
-    from .current import Talk
-    from .agent_texts import AgentTask
     from pathlib import Path
+
+    from .agent_texts import AgentTask
+    from .current import Talk
+    from .usage import Totals
 
 FIRST_TOKENS = 9_400  # an agent's first request: its prompt, its tools, its skill
 CALL_TOKENS = 3_150  # what one more call adds to an agent's context

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from . import filler
-from .plumbing import digest_of
 from typing import TYPE_CHECKING
 
+from . import filler
+from .plumbing import digest_of
+
 if TYPE_CHECKING:
-    from .model import Json, Model
     from .chain import Chain
+    from .model import Json, Model
 
 TOKEN_BUDGET = 15_000_000  # what the client counts down from in its reminder
 SKILL_NOTE = 90  # characters that a skill's line has in the listing

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from . import filler, texts
 from .plumbing import stamp
-from .requests import Requests
+from .request_lines import Requests
 from .speaker import ACCEPTED, Speaker
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .usage import Totals
-    from .model import ContextState, Json, Model
     from .chain import Chain
+    from .model import ContextState, Json, Model
+    from .usage import Totals
 
 LAST_PROMPT = 200  # the client cuts the prompt that it remembers after so many characters
 KEPT_LINES = 3  # the lines of the last exchange that a compaction keeps word for word

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
+from typing import TYPE_CHECKING
 
 from . import config_texts, scenarios
 from .model import DemoFolder, DemoSession
@@ -12,11 +13,10 @@ from .registry import write_registry
 from .scenarios import SPLIT, Scenario
 from .stage import Stage, open_stage
 from .stories import fork_of
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from datetime import datetime
+    from pathlib import Path
 
 
 def make_demo(
@@ -27,7 +27,7 @@ def make_demo(
     pid: int | None = None,
     proc_start: str | None = None,
 ) -> DemoFolder:
-    """Write a config folder as of `now` and return the truth about it; `pid` None is this process."""
+    """Write a config folder as of `now` and return the truth about it; no `pid` is this process."""
     rng = Random(seed)  # noqa: S311 - the demo must be the same every time, not secret
     stages: list[Stage] = []
     sessions: list[DemoSession] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from . import filler
 from .chain import Chain
@@ -11,12 +12,12 @@ from .speaker import text_block, thinking_block, tool_block
 from .texts import REMARKS, Project
 from .toolwork import work
 from .usage import Usage, newer_usage, usage_for
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .agent_texts import AgentTask
-    from random import Random
     from pathlib import Path
+    from random import Random
+
+    from .agent_texts import AgentTask
 
 FIRST_TOKENS = 12_600  # an agent's first request in this era
 CALL_TOKENS = 5_200

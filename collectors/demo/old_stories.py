@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import agent_texts, texts
 from .newer import NewerTalk, waited_agent
 from .older import OlderTalk, inlined_task, older_chain, sibling_task
 from .stage import Stage, Told, steps_between
 from .usage import Usage, usage_for
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .stories import Story
     from .agent_texts import AgentTask
+    from .stories import Story
 
 NEWER_FIRST = 24_300  # what the first request of a session held then
 OLDER_FIRST = 21_600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from .chain import Chain, OlderEnvelope
 from .model import Json, ToolCall
@@ -10,12 +11,12 @@ from .speaker import text_block, tool_block
 from .texts import OLD_SUMMARY_HEAD, REMARKS, Project
 from .toolwork import work
 from .usage import Usage, older_usage, usage_for
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .agent_texts import AgentTask
-    from random import Random
     from pathlib import Path
+    from random import Random
+
+    from .agent_texts import AgentTask
 
 AGENT_MODEL = "claude-haiku-4-5-20251001"  # the oldest era still wrote dates into model names
 FIRST_TOKENS = 14_200

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-
-from .plumbing import encode, millis, replace_file, set_time, write_file
 from typing import TYPE_CHECKING
 
+from .plumbing import encode, millis, replace_file, set_time, write_file
+
 if TYPE_CHECKING:
-    from .stage import Stage
-    from .model import Json
     from datetime import datetime
+
+    from .model import Json
+    from .stage import Stage
 
 START_FIELD = 22 - 3  # of /proc/<pid>/stat, counted after the command's closing bracket
 

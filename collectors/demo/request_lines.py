@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from . import filler
 from .plumbing import digest_of, stamp
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .model import Json, Model
     from .chain import Chain
+    from .model import Json, Model
 
 BETAS = (
     "interleaved-thinking-2025-05-14",

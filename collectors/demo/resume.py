@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from .chain import Chain
 from .current import Talk
@@ -14,7 +15,6 @@ from .plumbing import LINE_GAP, Appender, Clock, Ids, Sheet, digest_of, millis
 from .stage import Cast, Stage
 from .stories import Asked, permission_call
 from .usage import Totals, Usage
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from random import Random

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from . import agent_texts, old_stories, stories, texts
 from .model import (
@@ -20,11 +21,10 @@ from .model import (
     Model,
 )
 from .stage import Cast
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .texts import Project
     from .stories import Story
+    from .texts import Project
 
 HOSTILE = (
     "The log view eats markup: [/foo] closes a tag that nobody opened, [bold red] paints the rest "

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from .attachments import Attachments
 from .usage import Totals, Usage, current_usage, usage_for
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .requests import Requests
-    from .model import Json, Model, ToolCall
-    from .chain import Chain
     from collections.abc import Iterable
+
+    from .chain import Chain
+    from .model import Json, Model, ToolCall
+    from .request_lines import Requests
 
 ACCEPTED: Json = {"decision": "accept", "source": "config", "reasonType": "mode"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from .chain import Chain
 from .current import Talk
@@ -13,11 +14,10 @@ from .speaker import text_block, thinking_block, tool_block
 from .texts import CLOSINGS, REMARKS, Project
 from .toolwork import work
 from .usage import Totals
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from random import Random
     from pathlib import Path
+    from random import Random
 
 FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
 LARGEST_OUTPUT = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from . import agent_texts, texts
 from .agents import (
@@ -30,7 +31,6 @@ from .stage import (
     turn,
     use_tool,
 )
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .agent_texts import AgentTask

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
+from typing import TYPE_CHECKING
 
 from . import texts
 from .agents import (
@@ -24,7 +25,6 @@ from .registry import set_status
 from .speaker import text_block
 from .stage import FIRST_TOKENS, Stage, ask_tool
 from .stories import LAUNCHES, Asked, Launch, ask_permission, verdict
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path

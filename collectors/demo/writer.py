@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import TYPE_CHECKING
 
 from . import scenarios
 from .registry import find_entry
 from .resume import resume
 from .tracks import Part, Track, climb, lead, wait
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .plumbing import Clock
-    from .model import DemoFolder, DemoSession
-    from collections.abc import Iterator
     import threading
+    from collections.abc import Iterator
+
+    from .model import DemoFolder, DemoSession
+    from .plumbing import Clock
 
 EVENT = timedelta(milliseconds=120)  # one event's lines are stamped within so much before its end
 WAIT_TURNS = (41, 45, 49, 53)  # the steps of a round in which the waiting session moves
