@@ -112,7 +112,11 @@ I went through the analytics code of the shop. Here is everything that I found.
 ## Open questions
 - should undo send `wishlist_added` again?
 - is fifty items enough for a wishlist of two hundred?
+- who owns the "Products" dashboard today?
+- may events wait for consent instead of being dropped?
 
+## What I did not look at
+The mobile app; it has its own client.
 I changed nothing.""",
     3,
 )

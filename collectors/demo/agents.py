@@ -64,7 +64,7 @@ class AgentRun(Speaker):
         self.attachments.hook_context(self.task.kind, SIBLING_NOTE)
         if self.task.skill is not None:
             self._preload(self.task.skill)
-        self.attachments.tools()
+        self.attachments.tools({})
         self.attachments.environment()
         self.attachments.model()
         self.attachments.skills()

@@ -31,18 +31,20 @@ class Attachments:
         self._chain = chain
         self._model = model
         self._lineage = lineage  # later lines of a typed session name their session twice
+        self._common: Json = {}  # the opening lines do so only after a compaction
 
     def opening(self) -> None:
-        """Write what a conversation starts with, and again after a compaction."""
+        """Write what a conversation starts with."""
         self.environment()
         self.model()
-        self.tools()
+        self.tools({"pendingMcpServers": [], "failedMcpServers": []})
         self.agents()
         self.skills()
 
     def reopening(self) -> None:
         """Write what comes back right after a compaction's summary."""
-        self.tools()
+        self._common = self._lineage
+        self.tools({})
         self.agents()
         self.skills()
         self.environment()
@@ -90,7 +92,10 @@ class Attachments:
             "shell": "bash",
             "osVersion": "Linux 6.12.0",
         }
-        self._put({"type": "environment", "snapshot": snapshot}, rendered(filler.prose(240)))
+        self._put(
+            {"type": "environment", "snapshot": snapshot},
+            rendered(filler.prose(240)) | self._common,
+        )
 
     def model(self) -> None:
         """Write which model answers."""
@@ -100,9 +105,11 @@ class Attachments:
             "knowledgeCutoff": self._model.cutoff,
         }
         text = f"You are powered by {self._model.name} ({self._model.id})."
-        self._put({"type": "model", "identity": identity, "text": text}, rendered(text))
+        self._put(
+            {"type": "model", "identity": identity, "text": text}, rendered(text) | self._common
+        )
 
-    def tools(self) -> None:
+    def tools(self, servers: Json) -> None:
         """Write the tools whose schemas are loaded when they are needed."""
         names = list(filler.DEFERRED_TOOLS)
         delta = {
@@ -112,10 +119,9 @@ class Attachments:
             "removedNames": [],
             "wireHiddenNames": [],
             "readdedNames": [],
-            "pendingMcpServers": [],
-            "failedMcpServers": [],
         }
-        self._put(delta, rendered("Deferred tools: " + ", ".join(names)))
+        text = "Deferred tools: " + ", ".join(names)
+        self._put(delta | servers, rendered(text) | self._common)
 
     def agents(self) -> None:
         """Write which agents there are."""
@@ -130,7 +136,7 @@ class Attachments:
             "isInitial": True,
             "showConcurrencyNote": True,
         }
-        self._put(delta, rendered("\n".join(lines)))
+        self._put(delta, rendered("\n".join(lines)) | self._common)
 
     def skills(self) -> None:
         """Write which skills there are."""
@@ -143,12 +149,12 @@ class Attachments:
             "names": list(filler.SKILLS),
             "digests": [digest_of(name)[:16] for name in filler.SKILLS],
         }
-        self._put(listing, rendered(content))
+        self._put(listing, rendered(content) | self._common)
 
-    def tokens_left(self, used: int) -> None:
+    def tokens_left(self, used: int, lineage: Json) -> None:
         """Write how many tokens the session may still spend."""
         text = f"<total_tokens>{TOKEN_BUDGET - used} tokens left</total_tokens>"
-        self._put({"type": "total_tokens_reminder", "text": text}, _reminder(text) | self._lineage)
+        self._put({"type": "total_tokens_reminder", "text": text}, _reminder(text) | lineage)
 
     def auto_mode(self) -> None:
         """Write how freely the agent may act."""

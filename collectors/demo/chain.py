@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from .model import Json, Origin
 
 
+# The lines that say when before they say who.
+CURRENT_TIME_FIRST = frozenset({"stop_hook_summary", "turn_duration"})
+OLDER_TIME_FIRST = CURRENT_TIME_FIRST | {"compact_boundary", "hook_progress"}
+
+
+def stamps(head: Json, uuid: str, moment: str, time_first: frozenset[str]) -> Json:
+    """Return a line's id and time in the order that its kind has."""
+    kind = head.get("subtype") or head.get("data", {}).get("type")
+    if kind in time_first:
+        return {"timestamp": moment, "uuid": uuid}
+    return {"uuid": uuid, "timestamp": moment}
+
+
 class Envelope(Protocol):
     """How an era puts its own fields around what a line says."""
 
@@ -34,7 +47,7 @@ class CurrentEnvelope:
         if chain.agent_id is not None:
             line["agentId"] = chain.agent_id
         line |= {key: value for key, value in head.items() if key not in line}
-        line |= {"uuid": uuid, "timestamp": stamp(chain.clock.tick())}
+        line |= stamps(head, uuid, stamp(chain.clock.tick()), CURRENT_TIME_FIRST)
         line |= after
         line |= {
             "userType": "external",
@@ -70,7 +83,7 @@ class OlderEnvelope:
             line["agentId"] = chain.agent_id
         line["slug"] = origin.nickname
         line |= {key: value for key, value in head.items() if key not in line}
-        line |= {"uuid": uuid, "timestamp": stamp(chain.clock.tick())}
+        line |= stamps(head, uuid, stamp(chain.clock.tick()), OLDER_TIME_FIRST)
         return line | after
 
 

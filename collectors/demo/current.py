@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import filler, texts
+from . import filler
+from .compaction import Compaction, Cut, boundary, summary_text
+from .failure import too_long_fields
 from .plumbing import stamp
 from .request_lines import Requests
 from .speaker import ACCEPTED, Speaker
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
 LAST_PROMPT = 200  # the client cuts the prompt that it remembers after so many characters
 KEPT_LINES = 3  # the lines of the last exchange that a compaction keeps word for word
 STOP_HOOK = "/home/dev/bin/ctx-hook"
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """How a conversation is compacted: who asked, what is left of it."""
-
-    trigger: str
-    summary: str
-    post_tokens: int
-    instructions: str = ""
 
 
 class Talk(Speaker):
@@ -101,7 +92,7 @@ class Talk(Speaker):
         # After a compaction its own lines have opened the conversation already.
         if self.compactions == 0:
             self.attachments.opening()
-        self.attachments.tokens_left(self.spent)
+        self.attachments.tokens_left(self.spent, {})
         self.attachments.session()
         self._settle()
 
@@ -233,44 +224,17 @@ class Talk(Speaker):
         self.dropped += max(0, self.tokens - how.post_tokens)
         self.chain.nicknamed = True
         self.chain.parent = None
-        self.chain.add(self._boundary(how, before, kept, summary_id))
+        self.chain.add(
+            boundary(how, Cut(before, tuple(kept), summary_id, self.tokens, self.dropped))
+        )
         if how.trigger == "auto":
             self._auto_summary(how, transcript, summary_id)
         else:
             self._manual_summary(how, transcript, summary_id)
         self._after_compaction(how)
 
-    def _boundary(
-        self, how: Compaction, before: str | None, kept: list[str], summary_id: str
-    ) -> Json:
-        metadata: Json = {
-            "trigger": how.trigger,
-            "preTokens": self.tokens,
-            "postTokens": how.post_tokens,
-            "cumulativeDroppedTokens": self.dropped,
-            "durationMs": 21_400,
-            "preservedSegment": {
-                "headUuid": kept[0] if kept else before,
-                "anchorUuid": summary_id,
-                "tailUuid": before,
-            },
-            "preservedMessages": {"anchorUuid": summary_id, "uuids": kept, "allUuids": kept},
-            "preCompactOrganizationsCoverStart": False,
-        }
-        if how.trigger == "auto":
-            metadata["runningTurnPrompt"] = {}
-        return {
-            "logicalParentUuid": before,
-            "type": "system",
-            "subtype": "compact_boundary",
-            "content": "Conversation compacted",
-            "level": "info",
-            "compactMetadata": metadata,
-        }
-
     def _summary_line(self, how: Compaction, transcript: str, summary_id: str, extra: Json) -> None:
-        head = texts.SUMMARY_HEAD.format(tools=", ".join(self.tools_used))
-        content = head + how.summary + texts.SUMMARY_TAIL.format(transcript=transcript)
+        content = summary_text(how, self.tools_used, transcript)
         line: Json = {
             "promptId": self.prompt_id,
             "type": "user",
@@ -285,7 +249,11 @@ class Talk(Speaker):
 
     def _auto_summary(self, how: Compaction, transcript: str, summary_id: str) -> None:
         self.attachments.session()
-        extra: Json = {"turnOrigin": "sdk", "summarizedTurnPromptUuids": []}
+        typed = self.chain.origin.entrypoint == "cli"
+        extra: Json = {
+            "turnOrigin": "human" if typed else "sdk",
+            "summarizedTurnPromptUuids": [],
+        }
         self._summary_line(how, transcript, summary_id, extra)
         self.attachments.reopening()
         self._settle()
@@ -332,49 +300,8 @@ class Talk(Speaker):
 
     def too_long(self, tokens: int) -> None:
         """Write the answer that the client makes up when a request does not fit."""
-        text = f"prompt is too long: {tokens} tokens > {self.model.window} maximum"
-        error = f'{{"type":"error","error":{{"type":"invalid_request_error","message":"{text}"}}}}'
-        usage: Json = {
-            "output_tokens_details": None,
-            "input_tokens": 0,
-            "output_tokens": 0,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-            "service_tier": None,
-            "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0},
-            "inference_geo": None,
-            "iterations": None,
-            "speed": None,
-            "fallback_credit": None,
-        }
-        message: Json = {
-            "diagnostics": None,
-            "id": self.chain.ids.uuid(),
-            "container": None,
-            "model": "<synthetic>",
-            "role": "assistant",
-            "stop_details": None,
-            "stop_reason": "stop_sequence",
-            "stop_sequence": "",
-            "type": "message",
-            "usage": usage,
-            "content": [{"type": "text", "text": "Prompt is too long"}],
-            "context_management": None,
-        }
-        after: Json = {
-            "message": message,
-            "error": "invalid_request",
-            "errorDetails": f"400 {error}",
-            "isApiErrorMessage": True,
-            "apiErrorStatus": 400,
-            "apiErrorType": "invalid_request_error",
-            "perTurnEffort": None,
-            "failedResponseHadNoToolCall": True,
-            "resendCannotCure": True,
-            "madeBy": "model",
-        }
+        limits = f"{tokens} tokens > {self.model.window} maximum"
         self.requests.send()
-        self.chain.add({"type": "assistant"}, after)
+        self.chain.add({"type": "assistant"}, too_long_fields(self.chain.ids.uuid(), limits))
         self.remember()
         self.cost()

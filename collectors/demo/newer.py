@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from . import filler
 from .chain import Chain
 from .model import Json, Model, ToolCall
-from .plumbing import Clock, Sheet
+from .plumbing import Clock, Sheet, stamp
 from .speaker import text_block, thinking_block, tool_block
 from .texts import REMARKS, Project
 from .toolwork import work
@@ -44,7 +44,10 @@ class NewerTalk:
             "origin": {"kind": "human"},
             "promptSource": "sdk",
         }
-        if self.chain.agent_id is not None:
+        if self.chain.agent_id is None:
+            self._queue({"operation": "enqueue"}, {"content": text})
+            self._queue({"operation": "dequeue"}, {})
+        else:
             fields = {}
         self._user(text, fields)
         if self.turns == 1:
@@ -93,7 +96,9 @@ class NewerTalk:
         content: list[Json] = [
             {"tool_use_id": tool_use_id, "type": "tool_result", "content": call.output}
         ]
-        self._user(content, {"toolUseResult": call.result, "sourceToolAssistantUUID": asked_by})
+        # Agents' files keep what the model saw and no more.
+        result: Json = {} if self.chain.agent_id is not None else {"toolUseResult": call.result}
+        self._user(content, result | {"sourceToolAssistantUUID": asked_by})
 
     def say(self, text: str, rounds: tuple[Usage, ...]) -> None:
         """Write an answer that ends a turn, and the summary of the stop hook."""
@@ -119,6 +124,12 @@ class NewerTalk:
             "message": {"role": "user", "content": content},
         }
         self.chain.add(head, after)
+
+    def _queue(self, operation: Json, content: Json) -> None:
+        moment = stamp(self.chain.clock.tick())
+        line: Json = {"type": "queue-operation"} | operation
+        session = {"timestamp": moment, "sessionId": self.chain.origin.session_id}
+        self.chain.record(line | session | content)
 
     def _listings(self) -> None:
         names = list(filler.DEFERRED_TOOLS)
@@ -185,7 +196,15 @@ def waited_agent(
         "totalTokens": last.context + last.output,
         "totalToolUseCount": task.calls,
         "usage": newer_usage((last,)),
-        "toolStats": {"readCount": 1, "searchCount": 1, "bashCount": task.calls - 2},
+        "toolStats": {
+            "readCount": 1,
+            "searchCount": 1,
+            "bashCount": 1,
+            "editFileCount": 1,
+            "linesAdded": 1,
+            "linesRemoved": 1,
+            "otherToolCount": 0,
+        },
     }
     text = (
         f"agentId: {agent_id} (use SendMessage to continue this agent)\n<usage>subagent_tokens: "

@@ -102,6 +102,18 @@ class OlderTalk:
     def say(self, text: str, tokens: int) -> None:
         """Write an answer that ends a turn, and how long the turn took."""
         self.answer([text_block(text)], tokens, 180)
+        summary: Json = {
+            "type": "system",
+            "subtype": "stop_hook_summary",
+            "hookCount": 1,
+            "hookInfos": [{"command": "callback", "durationMs": 12}],
+            "hookErrors": [],
+            "preventedContinuation": False,
+            "stopReason": "",
+            "hasOutput": False,
+            "level": "suggestion",
+        }
+        self.chain.add(summary, {"toolUseID": self.chain.ids.uuid()})
         duration: Json = {"type": "system", "subtype": "turn_duration", "durationMs": 61_200}
         self.chain.add(duration, {"isMeta": False})
 
@@ -131,12 +143,11 @@ class OlderTalk:
             "subtype": "compact_boundary",
             "content": "Conversation compacted",
             "isMeta": False,
-            "level": "info",
-            "compactMetadata": {"trigger": "auto", "preTokens": pre_tokens},
         }
-        self.chain.add(boundary)
-        after: Json = {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
-        self.chain.add(self._user_head(OLD_SUMMARY_HEAD + summary), after)
+        metadata = {"trigger": "auto", "preTokens": pre_tokens}
+        self.chain.add(boundary, {"level": "info", "compactMetadata": metadata})
+        flags: Json = {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
+        self.chain.add(self._user_head(OLD_SUMMARY_HEAD + summary) | flags)
         self.tokens = 0
 
     def _user_head(self, content: str | list[Json]) -> Json:

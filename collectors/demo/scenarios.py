@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -56,13 +56,20 @@ def _growing(project: Project, model: Model, title: str, ended: float, status: s
     return Cast(project, model, title, CURRENT, "cli", ago, pace, 12, status, grows=True)
 
 
+ENTRYPOINTS = {CURRENT: "sdk-cli", NEWER: "claude-desktop", OLDER: "cli"}
+
+
 def _past(project: Project, model: Model, title: str, era: str, ended: timedelta) -> Cast:
-    entrypoint = "sdk-cli" if era == CURRENT else "cli"
-    return Cast(project, model, title, era, entrypoint, ended, timedelta(minutes=3), 10)
+    pace = timedelta(minutes=3)
+    return Cast(project, model, title, era, ENTRYPOINTS[era], ended, pace, 10)
+
+
+def _typed(cast: Cast) -> Cast:
+    return replace(cast, entrypoint="cli")
 
 
 QUIET = Scenario(
-    _live(texts.NOTES, OPUS, "Search offline notes by tag", 4, "busy"),
+    replace(_live(texts.NOTES, OPUS, "Search offline notes by tag", 4, "busy"), answers=0),
     stories.quiet,
 )
 FULL = Scenario(
@@ -104,7 +111,11 @@ LAUNCHER = Scenario(
     stories.launcher,
 )
 TWICE = Scenario(
-    _past(texts.INFRA, HAIKU_200K, "Staging cluster to Terraform", CURRENT, timedelta(minutes=52)),
+    _typed(
+        _past(
+            texts.INFRA, HAIKU_200K, "Staging cluster to Terraform", CURRENT, timedelta(minutes=52)
+        )
+    ),
     stories.compacted_twice,
 )
 SYNC = Scenario(
@@ -120,7 +131,7 @@ WAITING = Scenario(
     stories.waiting,
 )
 WIDE = Scenario(
-    _past(texts.SHOP, OPUS, "修复支付网关 🚑 超时", CURRENT, timedelta(hours=2)),
+    _typed(_past(texts.SHOP, OPUS, "修复支付网关 🚑 超时", CURRENT, timedelta(hours=2))),
     stories.turns(("支付网关在高峰期超时,请找出原因并修复。🙏", 143_800, 5)),
 )
 RIGHT_TO_LEFT = Scenario(

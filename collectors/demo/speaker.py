@@ -91,7 +91,7 @@ class Speaker:
         self._user(content, after | self.lineage)
         self.requests.will_send({"role": "user", "content": content})
         self.snapshot_once()
-        self.attachments.tokens_left(self.spent)
+        self.attachments.tokens_left(self.spent, self.lineage)
 
     def result_fields(self, call: ToolCall) -> Json:
         """Return the structured result; agents' files do not have it."""

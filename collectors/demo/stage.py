@@ -70,6 +70,11 @@ class Stage:
         """Return the session's main file."""
         return self.sheet.path
 
+    @property
+    def shown(self) -> str:
+        """Return the main file as people know it: the same wherever the demo's folder is."""
+        return f"~/.claude/projects/{self.transcript.parent.name}/{self.transcript.name}"
+
     def sheet_start(self) -> datetime:
         """Return when the session began."""
         return datetime.fromisoformat(

@@ -18,7 +18,7 @@ from .agents import (
     notification,
     own_clock,
 )
-from .current import Compaction, Talk
+from .compaction import Compaction
 from .model import Json, ToolCall
 from .plumbing import Sheet
 from .speaker import text_block, tool_block
@@ -34,6 +34,7 @@ from .stage import (
 
 if TYPE_CHECKING:
     from .agent_texts import AgentTask
+    from .current import Talk
 
 Story = Callable[[Stage], Told]
 Turn = tuple[str, int, int]  # the prompt, the tokens at the end, the tool calls
@@ -110,7 +111,8 @@ def leader(stage: Stage) -> Told:
         "Build the wishlist: the API and the page can go in parallel. Keep the cart's session "
         "check, at most 200 items."
     )
-    use_tool(stage, talk, FIRST_TOKENS)
+    for tokens in (FIRST_TOKENS, 67_300, 112_800):
+        use_tool(stage, talk, tokens)
     send_out(stage, talk, (api, page), "Both halves are independent. I'll start them together.")
     talk.prompt("Now have it reviewed, and find out what a wishlist event should look like.")
     send_out(stage, talk, (review, survey), "A review and a survey; neither of them writes code.")
@@ -166,7 +168,7 @@ def launcher(stage: Stage) -> Told:
     """Tell a session that has one agent behind it and goes on to launch more."""
     talk = stage.talk()
     talk.prompt("p95 of /search is 410 ms. Get it below 120 ms. Same results, same order.")
-    for tokens in (FIRST_TOKENS, 31_000, 44_500):
+    for tokens in (FIRST_TOKENS, 96_400, 187_500):
         use_tool(stage, talk, tokens)
     send_out(stage, talk, (agent_texts.SEARCH_PROFILE,), "I want numbers before I touch anything.")
     talk.prompt(LAUNCHES[0].prompt)
@@ -175,7 +177,7 @@ def launcher(stage: Stage) -> Told:
 
 def compacted_twice(stage: Stage) -> Told:
     """Tell a session that was compacted by hand, then by itself, and goes on."""
-    talk, path = stage.talk(), str(stage.transcript)
+    talk, path = stage.talk(), stage.shown
     turn(stage, talk, "Import the staging resources into Terraform, one by one.", 151_000, 6)
     by_hand = Compaction("manual", texts.TERRAFORM_SUMMARY, 6_180, "keep the list of resources")
     talk.compact(by_hand, path)
@@ -192,13 +194,13 @@ def compacted(stage: Stage) -> Told:
     turn(stage, talk, "Two devices, one note, both offline. Never lose a word.", 214_000, 4)
     turn(stage, talk, "What happens when a paragraph is deleted while it is edited?", 388_500, 4)
     by_hand = Compaction("manual", texts.SYNC_SUMMARY, 14_870, "keep the merge rules")
-    talk.compact(by_hand, str(stage.transcript))
+    talk.compact(by_hand, stage.shown)
     return truth_of(talk)
 
 
 def too_long(stage: Stage) -> Told:
     """Tell a session that grew too long, was compacted twice in vain and gave up."""
-    talk, path = stage.talk(), str(stage.transcript)
+    talk, path = stage.talk(), stage.shown
     turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
     talk.cost()
     talk.prompt("Now read the 1997 export as well, all of it.")

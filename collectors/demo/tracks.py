@@ -19,7 +19,7 @@ from .agents import (
     meta_bytes,
     notification,
 )
-from .current import Compaction, Talk
+from .compaction import Compaction
 from .plumbing import Appender, replace_file, write_file
 from .registry import set_status
 from .speaker import text_block
@@ -28,6 +28,8 @@ from .stories import LAUNCHES, Asked, Launch, ask_permission, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .current import Talk
 
 CLIMB = 3_100  # tokens an exchange: 64 % to 95 % of 200k in two minutes of the writer's pace
 COMPACT_AT = 0.95  # of the window; later than a real client, so that every threshold is seen
@@ -71,7 +73,7 @@ def climb(part: Part) -> Iterator[None]:
         for _ in range(CALLS_A_TURN):
             if talk.tokens >= COMPACT_AT * talk.model.window:
                 how = Compaction("auto", texts.TAX_SUMMARY, AFTER_COMPACTION)
-                talk.compact(how, str(part.stage.transcript))
+                talk.compact(how, part.stage.shown)
                 yield
             yield from _exchange(part)
         talk.answer([text_block(part.stage.closing())], talk.tokens + CLIMB, 220)
