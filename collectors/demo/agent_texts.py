@@ -1,0 +1,216 @@
+"""What the demo's agents are asked and what they give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import HAIKU, OPUS, SONNET, Model
+
+
+@dataclass(frozen=True)
+class AgentTask:
+    """One agent's work: who does it, what for, and how it ends."""
+
+    kind: str
+    model: Model
+    description: str
+    prompt: str
+    result: str
+    calls: int
+    skill: str | None = None
+    sent_back: str | None = None  # the first result, when a hook did not accept it
+
+
+WISHLIST_API = AgentTask(
+    "node-backend",
+    HAIKU,
+    "Build the wishlist API",
+    "Add GET, POST and DELETE /api/wishlist to the shop. One wishlist per customer, at most 200 "
+    "items, newest first. Use the session middleware that the cart uses. Cover it with tests.",
+    "[COMPRESSED] agent_type: node-backend\n"
+    "Changed files: src/api/wishlist.ts, src/db/wishlist.sql, tests/wishlist.spec.ts\n"
+    "Result: three routes behind the cart's session check; 17 tests pass.\n"
+    "A 201st item answers 409 with the limit in the body.\n"
+    "Decisions: cursor pagination (id, not offset); deletes are idempotent\n"
+    "Blockers: none",
+    4,
+    "compress-output",
+)
+WISHLIST_PAGE = AgentTask(
+    "react-frontend",
+    SONNET,
+    "Build the wishlist page",
+    "Build src/pages/Wishlist.tsx: a grid of saved items, a heart on every product card, an empty "
+    "state. Optimistic updates, undo for ten seconds. Works with the keyboard alone.",
+    "[COMPRESSED] agent_type: react-frontend\n"
+    "Changed files: src/pages/Wishlist.tsx, src/cart/HeartButton.tsx, src/pages/Wishlist.test.tsx\n"
+    "Result: grid, heart and empty state work by mouse and keyboard; 11 tests pass.\n"
+    "Decisions: undo lives in the toast, not in the store\n"
+    "Blockers: the API must return the price with the item",
+    3,
+    "compress-output",
+    "I built the wishlist page. First I looked at the product card and noticed that it already had "
+    "a place for an icon. Then I wrote the grid, tried two layouts and kept the second one, added "
+    "the heart, the toast and the tests, and finally tidied up the imports.",
+)
+WISHLIST_REVIEW = AgentTask(
+    "reviewer",
+    OPUS,
+    "Review the wishlist",
+    "Review the wishlist branch: the API, the page and their tests. Look for missing permission "
+    "checks, lost updates and anything a customer would notice.",
+    "[COMPRESSED] agent_type: reviewer\n"
+    "Files reviewed: src/api/wishlist.ts, src/db/wishlist.sql, src/pages/Wishlist.tsx, "
+    "src/cart/HeartButton.tsx\n"
+    "Critical: src/api/wishlist.ts:48 — DELETE trusts the customer id in the body\n"
+    "Warning: src/pages/Wishlist.tsx:112 — undo after a failed delete adds the item twice\n"
+    "Warning: src/db/wishlist.sql:9 — no index on (customer_id, created_at)\n"
+    "Suggestion: name the limit of 200 once and import it in both places\n"
+    "Verdict: FAIL (1 critical, 2 warnings)",
+    3,
+    "compress-review",
+)
+WISHLIST_SURVEY = AgentTask(
+    "general-purpose",
+    OPUS,
+    "Survey wishlist analytics",
+    "Find every place where the shop reports product events and say what a wishlist event should "
+    "look like so that the existing dashboards keep working.",
+    """\
+I went through the analytics code of the shop. Here is everything that I found.
+
+## Where events are sent today
+- src/analytics/client.ts: the queue, flushed every five seconds
+- src/analytics/events.ts: 23 event names, typed by hand
+- src/cart/price.ts: sends `cart_priced` on every change
+- src/checkout/session.ts: sends `checkout_started` and `checkout_paid`
+- src/payments/gateway.ts: sends `payment_retry` with the attempt
+
+## What the events have in common
+1. `name`: snake case, a noun and a verb in the past
+2. `at`: milliseconds, taken in the browser
+3. `customer`: a hash, never the id
+4. `items`: a list of product numbers, at most fifty
+5. `source`: the page that sent it
+
+## What the dashboards read
+- "Funnel" reads `cart_priced`, `checkout_started`, `checkout_paid`
+- "Products" groups everything by `items`
+- "Health" counts events without a `source`
+
+## What a wishlist event should look like
+- `wishlist_added` with `items` of one number
+- `wishlist_removed` with the same
+- `wishlist_moved_to_cart`, followed by the usual `cart_priced`
+- `source` is `wishlist` or `product_card`
+
+## What would break otherwise
+- a new field outside `items` is dropped by the collector
+- names in camel case end up in the "other" bucket
+- events before consent are thrown away without a message
+
+## Open questions
+- should undo send `wishlist_added` again?
+- is fifty items enough for a wishlist of two hundred?
+- who owns the "Products" dashboard today?
+- may events wait for consent instead of being dropped?
+
+## What I did not look at
+The mobile app; it has its own client.
+I changed nothing.""",
+    3,
+)
+WISHLIST = (WISHLIST_API, WISHLIST_PAGE, WISHLIST_REVIEW, WISHLIST_SURVEY)
+
+SEARCH_PROFILE = AgentTask(
+    "node-backend",
+    HAIKU,
+    "Profile the facet query",
+    "Profile /search with the replayed traffic and say where the time goes. Change nothing.",
+    "[COMPRESSED] agent_type: node-backend\n"
+    "Changed files: none\n"
+    "Result: 61 % of the time is the facet query, 22 % ranking, 9 % JSON.\n"
+    "Decisions: measured on 40,000 requests of one afternoon\n"
+    "Blockers: none",
+    3,
+    "compress-output",
+)
+SEARCH_REVIEW = AgentTask(
+    "reviewer",
+    OPUS,
+    "Review the parallel facets",
+    "Review the change that runs the facet query beside the main one. Same results, same order.",
+    "[COMPRESSED] agent_type: reviewer\n"
+    "Files reviewed: atlas/search/query.py, atlas/search/index.py, tests/test_search.py\n"
+    "Critical: none\n"
+    "Warning: atlas/search/query.py:203 — a cancelled request leaves the facet query running\n"
+    "Suggestion: give the pool a name, it shows in the profile\n"
+    "Verdict: PASS (0 critical, 1 warning)",
+    3,
+    "compress-review",
+)
+SEARCH_DOCS = AgentTask(
+    "docs-writer",
+    SONNET,
+    "Describe the search limits",
+    "Write docs/search.md: what the endpoint promises, its limits, how to ask for facets.",
+    "[COMPRESSED] agent_type: docs-writer\n"
+    "Changed files: docs/search.md, mkdocs.yml\n"
+    "Result: one page, 640 words, every example was run against staging.\n"
+    "Decisions: limits are a table at the top, not a footnote\n"
+    "Blockers: none",
+    2,
+    "compress-output",
+)
+SEARCH_PANEL = AgentTask(
+    "react-frontend",
+    SONNET,
+    "Show facets as they come",
+    "Show the hits at once and the facets when they arrive. The page must not move under the user.",
+    "[COMPRESSED] agent_type: react-frontend\n"
+    "Changed files: web/search/Results.tsx, web/search/Facets.tsx, web/search/Facets.test.tsx\n"
+    "Result: the panel keeps its height from the last search; 9 tests pass.\n"
+    "Decisions: counts fade in, nothing jumps\n"
+    "Blockers: none",
+    3,
+    "compress-output",
+    "The facets are now loaded later. I also renamed a few things on the way and moved the styles, "
+    "because the panel jumped when the counts arrived, which looked bad on a phone.",
+)
+SEARCH = (SEARCH_PROFILE, SEARCH_REVIEW, SEARCH_DOCS, SEARCH_PANEL)
+
+LEDGER_AUDIT = AgentTask(
+    "general-purpose",
+    OPUS,
+    "Audit the rounding rules",
+    "Find every place where the bridge rounds money and say which rule it follows.",
+    "## Rounding in the bridge\n\n"
+    "- bridge/ledger.java:71 rounds half up, two digits, after adding\n"
+    "- bridge/ExportJob.java:140 truncates, because the export has no third digit\n"
+    "- bridge/LedgerTest.java pins both, so the difference is on purpose\n\n"
+    "The three amounts that differ by a cent in March come from line 140. 31 tests read, none run.",
+    4,
+)
+WORKER_MAP = AgentTask(
+    "Explore",
+    HAIKU,
+    "Map the ingest worker",
+    "List what the ingest worker imports from the API package and which of it is really used.",
+    "atlas/ingest/worker.py imports 11 names from the API package and uses 4 of them:\n"
+    "`claim_batch`, `retry_later`, `Settings` and `log`.\n"
+    "The other seven came with a refactoring in spring and are never called.\n"
+    "Nothing in the API imports the worker, so the cut is clean.",
+    3,
+)
+INVENTORY = AgentTask(
+    "Explore",
+    HAIKU,
+    "Find unused shop routes",
+    "Which routes of the shop does no page and no test call? Give file and line.",
+    "Four routes have no caller:\n"
+    "- src/api/compare.ts:12 GET /api/compare\n"
+    "- src/api/compare.ts:40 POST /api/compare\n"
+    "- src/api/legacy-cart.ts:8 GET /cart.json\n"
+    "- src/api/ping.ts:3 GET /ping (but the load balancer may use it)",
+    4,
+)

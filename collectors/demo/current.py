@@ -1,0 +1,307 @@
+"""The main conversation of a 2.1.329 session: prompts, turns, compactions, agents, its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import filler
+from .compaction import Compaction, Cut, boundary, summary_text
+from .failure import too_long_fields
+from .plumbing import stamp
+from .request_lines import Requests
+from .speaker import ACCEPTED, Speaker
+
+if TYPE_CHECKING:
+    from .chain import Chain
+    from .model import ContextState, Json, Model
+    from .usage import Totals
+
+LAST_PROMPT = 200  # the client cuts the prompt that it remembers after so many characters
+KEPT_LINES = 3  # the lines of the last exchange that a compaction keeps word for word
+STOP_HOOK = "/home/dev/bin/ctx-hook"
+
+
+class Talk(Speaker):
+    """Writes the main transcript of one session."""
+
+    def __init__(self, chain: Chain, model: Model, totals: Totals, title: str | None) -> None:
+        source = "repl_main_thread" if chain.origin.entrypoint == "cli" else "sdk"
+        requests = Requests(chain, model, source, filler.system_prompt())
+        super().__init__(chain, model, requests, totals, {})
+        self.title = title
+        self.state: ContextState = "unknown"
+        self.compactions = 0
+        self.agents = 0
+        self.turns = 0
+        self.dropped = 0
+        self.last_prompt = ""
+        self.opened = False
+
+    # -- prompts -----------------------------------------------------------------------------
+
+    def prompt(self, text: str) -> None:
+        """Write a person's prompt and everything that the client adds to it."""
+        if self.chain.origin.entrypoint == "cli":
+            self._typed(text)
+        else:
+            self._queued(text)
+        self.last_prompt = text.replace("\n", " ")
+        self.requests.will_send({"role": "user", "content": [{"type": "text", "text": text}]})
+        if not self.opened:
+            self._open()
+
+    def _typed(self, text: str) -> None:
+        line_id = self.chain.ids.uuid()
+        if self.turns == 0:
+            self._latches()
+        moment = stamp(self.chain.clock.tick())
+        self.chain.record(
+            {
+                "type": "file-history-snapshot",
+                "messageId": line_id,
+                "snapshot": {"messageId": line_id, "trackedFileBackups": {}, "timestamp": moment},
+                "isSnapshotUpdate": False,
+            }
+        )
+        fields = {"origin": {"kind": "human"}, "promptSource": "typed", "turnOrigin": "human"}
+        self._prompt_line(text, line_id, {"permissionMode": "auto"} | fields)
+
+    def _queued(self, text: str) -> None:
+        self.enqueue(text)
+        self.dequeue()
+        fields = {"promptSource": "sdk", "turnOrigin": "sdk"}
+        self._prompt_line(
+            text, self.chain.ids.uuid(), {"permissionMode": "bypassPermissions"} | fields
+        )
+
+    def _prompt_line(self, text: str, line_id: str, fields: Json) -> None:
+        self.turns += 1
+        self.prompt_id = self.chain.ids.uuid()
+        self.chain.recent.clear()
+        head: Json = {
+            "promptId": self.prompt_id,
+            "type": "user",
+            "message": {"role": "user", "content": text},
+        }
+        self.chain.add(head, fields | {"turnPosition": self._position()}, line_id)
+
+    def _position(self) -> Json:
+        return {"promptIndex": self.turns, "turnIndex": self.turns}
+
+    def _open(self) -> None:
+        # After a compaction its own lines have opened the conversation already.
+        if self.compactions == 0:
+            self.attachments.opening()
+        self.attachments.tokens_left(self.spent, {})
+        self.attachments.session()
+        self._settle()
+
+    def _settle(self) -> None:
+        self.attachments.signature()
+        self.attachments.snapshot(self.requests.system)
+        setup: Json = {"role": "system", "content": [{"type": "text", "text": filler.prose(900)}]}
+        if self.model.effort is not None:
+            setup["output_config"] = {"effort": self.model.effort}
+        self.requests.will_send(setup)
+        self.opened = True
+
+    def enqueue(self, content: str) -> None:
+        """Write that something waits for the model."""
+        self._queue({"operation": "enqueue"}, {"content": content})
+
+    def dequeue(self) -> None:
+        """Write that what waited is taken."""
+        self._queue({"operation": "dequeue"}, {})
+
+    def _queue(self, operation: Json, content: Json) -> None:
+        line: Json = {"type": "queue-operation"} | operation
+        line |= {
+            "timestamp": stamp(self.chain.clock.tick()),
+            "sessionId": self.chain.origin.session_id,
+        }
+        self.chain.record(line | content)
+
+    # -- turns -------------------------------------------------------------------------------
+
+    def answer(self, blocks: list[Json], tokens: int, output: int) -> list[str]:
+        """Write one answer; from now on the context is measured."""
+        ids = super().answer(blocks, tokens, output)
+        self.state = "measured"
+        return ids
+
+    def remember(self) -> None:
+        """Write the lines that let a session be found again; the last ones win."""
+        prompt = self.last_prompt
+        cut = prompt if len(prompt) <= LAST_PROMPT else prompt[:LAST_PROMPT] + "…"
+        if self.title is not None:
+            self.chain.note("ai-title", aiTitle=self.title)
+        self.chain.note("last-prompt", lastPrompt=cut, leafUuid=self.chain.parent)
+        self._latches()
+
+    def _latches(self) -> None:
+        self.chain.note("mode", mode="normal")
+        if self.chain.origin.entrypoint == "cli":
+            self.chain.note("permission-mode", permissionMode="auto")
+        self.chain.note("atis-latch", atis="")
+
+    def finish_turn(self, seconds: float) -> None:
+        """Write what follows the last answer of a turn."""
+        summary: Json = {
+            "type": "system",
+            "subtype": "stop_hook_summary",
+            "hookCount": 1,
+            "hookInfos": [{"command": STOP_HOOK, "durationMs": 11}],
+            "hookErrors": [],
+            "failedHookErrorIndexes": [],
+            "hookAdditionalContext": [],
+            "preventedContinuation": False,
+            "stopReason": "",
+            "hasOutput": False,
+            "level": "suggestion",
+        }
+        self.chain.add(summary, {"toolUseID": self.chain.ids.uuid()} | self.lineage)
+        if self.chain.origin.entrypoint == "cli":
+            duration: Json = {
+                "type": "system",
+                "subtype": "turn_duration",
+                "durationMs": int(seconds * 1000),
+                "messageCount": len(self.chain.recent),
+            }
+            self.chain.add(duration, {"isMeta": False})
+        self.remember()
+
+    def cost(self) -> None:
+        """Write the running totals."""
+        self.chain.record(self.totals.line(self.chain.origin.session_id, self.chain.clock))
+
+    # -- agents ------------------------------------------------------------------------------
+
+    def agent_acknowledged(self, content: list[Json], result: Json, asked_by: str) -> None:
+        """Write the tool result that says an agent was launched."""
+        fields: Json = {
+            "toolUseResult": result,
+            "sourceToolAssistantUUID": asked_by,
+            "permissionDecision": ACCEPTED,
+        }
+        self._user(content, fields | self.lineage)
+        self.requests.will_send({"role": "user", "content": content})
+        self.snapshot_once()
+
+    def notified(self, text: str, tools: str) -> None:
+        """Write that an agent has come back: once in the queue, once as a user line."""
+        self.enqueue(text)
+        self.dequeue()
+        self.prompt_id = self.chain.ids.uuid()
+        reminder = (
+            f"<system-reminder>\n<tools-used-before-summary>{tools}</tools-used-before-summary>\n"
+            "</system-reminder>"
+        )
+        self._local(reminder, {"isMeta": True, "turnCompanion": True})
+        self.turns += 1
+        origin = {
+            "kind": "task-notification",
+            "producer": "session-task",
+            "runId": self.chain.ids.run(),
+        }
+        fields: Json = {
+            "permissionMode": "auto",
+            "origin": origin,
+            "promptSource": "system",
+            "turnOrigin": "task_notification",
+            "turnPosition": self._position(),
+            "queueSkipAttachments": True,
+        }
+        self._user(text, fields | self.lineage)
+        self.requests.will_send({"role": "user", "content": [{"type": "text", "text": text}]})
+
+    # -- compaction --------------------------------------------------------------------------
+
+    def compact(self, how: Compaction, transcript: str) -> None:
+        """Write a boundary and its summary: what came before is out of the context."""
+        self.chain.clock.advance()
+        before, kept = self.chain.parent, self.chain.recent[-KEPT_LINES:]
+        summary_id = self.chain.ids.uuid()
+        self.dropped += max(0, self.tokens - how.post_tokens)
+        self.chain.nicknamed = True
+        self.chain.parent = None
+        self.chain.add(
+            boundary(how, Cut(before, tuple(kept), summary_id, self.tokens, self.dropped))
+        )
+        if how.trigger == "auto":
+            self._auto_summary(how, transcript, summary_id)
+        else:
+            self._manual_summary(how, transcript, summary_id)
+        self._after_compaction(how)
+
+    def _summary_line(self, how: Compaction, transcript: str, summary_id: str, extra: Json) -> None:
+        content = summary_text(how, self.tools_used, transcript)
+        line: Json = {
+            "promptId": self.prompt_id,
+            "type": "user",
+            "message": {"role": "user", "content": content},
+            "isVisibleInTranscriptOnly": True,
+            "isCompactSummary": True,
+        }
+        position: Json = {"turnPosition": self._position()}
+        self.chain.add(line, position | extra | self.lineage, summary_id)
+        self.requests.forget()
+        self.requests.will_send({"role": "user", "content": content})
+
+    def _auto_summary(self, how: Compaction, transcript: str, summary_id: str) -> None:
+        self.attachments.session()
+        typed = self.chain.origin.entrypoint == "cli"
+        extra: Json = {
+            "turnOrigin": "human" if typed else "sdk",
+            "summarizedTurnPromptUuids": [],
+        }
+        self._summary_line(how, transcript, summary_id, extra)
+        self.attachments.reopening()
+        self._settle()
+
+    def _manual_summary(self, how: Compaction, transcript: str, summary_id: str) -> None:
+        self.prompt_id = self.chain.ids.uuid()
+        self._summary_line(how, transcript, summary_id, {})
+        self._local(
+            "<local-command-caveat>This command was run in Claude Code itself and was not "
+            "sent to you.</local-command-caveat>",
+            {"isMeta": True},
+        )
+        self._local(
+            "<command-name>/compact</command-name>\n            "
+            "<command-message>compact</command-message>\n            "
+            f"<command-args>{how.instructions}</command-args>",
+            {},
+        )
+        self._local(
+            "<local-command-stdout>\x1b[2mCompacted (ctrl+o to see full summary)\x1b[22m"
+            "</local-command-stdout>",
+            {"repeatsCompactSummary": True},
+        )
+        self.attachments.reopening()
+        self.opened = False  # the next prompt brings its own context
+
+    def _local(self, text: str, fields: Json) -> None:
+        head: Json = {
+            "promptId": self.prompt_id,
+            "type": "user",
+            "message": {"role": "user", "content": text},
+        }
+        self.chain.add(head | fields, self.lineage)
+
+    def _after_compaction(self, how: Compaction) -> None:
+        self.compactions += 1
+        self.tokens = how.post_tokens
+        self.state = "estimated"
+        self.has_tool_snapshot = False
+        self.remember()
+        self.cost()
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def too_long(self, tokens: int) -> None:
+        """Write the answer that the client makes up when a request does not fit."""
+        limits = f"{tokens} tokens > {self.model.window} maximum"
+        self.requests.send()
+        self.chain.add({"type": "assistant"}, too_long_fields(self.chain.ids.uuid(), limits))
+        self.remember()
+        self.cost()

@@ -1,0 +1,180 @@
+"""Where a session is told: its files, its ids, its clock, and what is known about it after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from .chain import Chain
+from .current import Talk
+from .model import ContextState, DemoSession, Json, Model, Origin, ToolCall
+from .plumbing import Clock, Ids, Sheet, millis, slug
+from .speaker import text_block, thinking_block, tool_block
+from .texts import CLOSINGS, REMARKS, Project
+from .toolwork import work
+from .usage import Totals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
+
+FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
+LARGEST_OUTPUT = (
+    3_200  # characters of one tool's output, whatever the tokens say: keeps files small
+)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What makes one session: its project, its model, its title, its place in time."""
+
+    project: Project
+    model: Model
+    title: str
+    era: str
+    entrypoint: str
+    ended: timedelta  # before now
+    pace: timedelta  # between two answers
+    answers: int  # about how many there will be: says when the session began
+    status: str | None = None  # of the registry; none when no process has the session open
+    grows: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a story left behind: the truth about its session."""
+
+    tokens: int | None
+    state: ContextState
+    compactions: int
+    agents: int
+
+
+@dataclass
+class Stage:
+    """One session while it is told."""
+
+    cast: Cast
+    origin: Origin
+    root: Path
+    rng: Random
+    ids: Ids
+    clock: Clock
+    sheet: Sheet
+    agent_sheets: list[Sheet] = field(default_factory=list)
+    calls: int = 0
+
+    @property
+    def transcript(self) -> Path:
+        """Return the session's main file."""
+        return self.sheet.path
+
+    @property
+    def shown(self) -> str:
+        """Return the main file as people know it: the same wherever the demo's folder is."""
+        return f"~/.claude/projects/{self.transcript.parent.name}/{self.transcript.name}"
+
+    def sheet_start(self) -> datetime:
+        """Return when the session began."""
+        return datetime.fromisoformat(
+            next(line["timestamp"] for line in self.sheet.lines if "timestamp" in line)
+        )
+
+    def chain(self) -> Chain:
+        """Return a new chain that writes to the main file."""
+        return Chain(self.origin, self.ids, self.clock, self.sheet)
+
+    def talk(self) -> Talk:
+        """Return the main conversation of a 2.1.329 session."""
+        totals = Totals(millis(self.clock.at))
+        return Talk(self.chain(), self.cast.model, totals, self.cast.title)
+
+    def call(self, growth: int) -> ToolCall:
+        """Return the next tool call, sized by the tokens that it brings."""
+        self.calls += 1
+        size = min(LARGEST_OUTPUT, max(400, growth // 2))
+        return work(self.rng, self.cast.project, self.calls, size)
+
+    def remark(self) -> str:
+        """Return what is said before the next tool call."""
+        return REMARKS[(self.calls * 5 + len(self.cast.title)) % len(REMARKS)]
+
+    def closing(self) -> str:
+        """Return what ends a turn."""
+        return CLOSINGS[(self.calls + len(self.cast.title)) % len(CLOSINGS)]
+
+    def session(self, told: Told) -> DemoSession:
+        """Return the truth about the session."""
+        return DemoSession(
+            session_id=self.origin.session_id,
+            title=self.cast.title,
+            transcript=self.transcript,
+            era=self.cast.era,
+            model=self.cast.model.id,
+            context_tokens=told.tokens,
+            context_state=told.state,
+            window_tokens=self.cast.model.window,
+            compactions=told.compactions,
+            agents=told.agents,
+            grows=self.cast.grows,
+        )
+
+
+NICKNAMES = ("amber-drifting-otter", "quiet-humming-fjord", "brisk-folding-lantern")
+
+
+def open_stage(cast: Cast, root: Path, now: datetime, rng: Random) -> Stage:
+    """Return the stage of one session, its clock set to when it began."""
+    ids = Ids(rng)
+    origin = Origin(
+        session_id=ids.uuid(),
+        cwd=cast.project.cwd,
+        version=cast.era,
+        entrypoint=cast.entrypoint,
+        branch=cast.project.branch,
+        nickname=rng.choice(NICKNAMES),
+    )
+    end = now - cast.ended
+    clock = Clock(end - cast.pace * cast.answers, cast.pace, end)
+    path = root / "projects" / slug(cast.project.cwd) / f"{origin.session_id}.jsonl"
+    return Stage(cast, origin, root, rng, ids, clock, Sheet(path))
+
+
+def truth_of(talk: Talk) -> Told:
+    """Return what a 2.1.329 conversation knows about itself."""
+    tokens = None if talk.state == "unknown" else talk.tokens
+    return Told(tokens, talk.state, talk.compactions, talk.agents)
+
+
+def steps_between(start: int, until: int, count: int) -> list[int]:
+    """Return `count` rising values that end at `until`."""
+    return [start + (until - start) * (number + 1) // count for number in range(count)]
+
+
+def use_tool(stage: Stage, talk: Talk, tokens: int) -> None:
+    """Tell one exchange: a remark, a tool call, its result."""
+    asked_by, tool_use_id, call = ask_tool(stage, talk, tokens)
+    talk.tool_result(tool_use_id, call, asked_by)
+
+
+def ask_tool(stage: Stage, talk: Talk, tokens: int) -> tuple[str, str, ToolCall]:
+    """Tell an answer that asks for a tool; return who asked, under which id, for what."""
+    call = stage.call(tokens - talk.tokens)
+    tool_use_id = stage.ids.tool_use()
+    blocks: list[Json] = [text_block(stage.remark()), tool_block(tool_use_id, call)]
+    if stage.calls % 3 == 1 and talk.model.effort is not None:
+        blocks.insert(0, thinking_block(300))
+    asked_by = talk.answer(blocks, tokens, 160 + 40 * len(blocks))[-1]
+    return asked_by, tool_use_id, call
+
+
+def turn(stage: Stage, talk: Talk, prompt: str, until: int, calls: int) -> None:
+    """Tell a whole turn: a prompt, some tool calls, an answer at `until` tokens."""
+    talk.prompt(prompt)
+    start = talk.tokens or FIRST_TOKENS
+    began = stage.clock.at
+    for tokens in steps_between(start, until, calls + 1)[:-1]:
+        use_tool(stage, talk, tokens)
+    talk.answer([text_block(stage.closing())], until, 240)
+    talk.finish_turn((stage.clock.at - began).total_seconds())

@@ -1,0 +1,290 @@
+"""The stories of the 2.1.329 sessions: one function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import agent_texts, texts
+from .agents import (
+    AgentRun,
+    Launched,
+    acknowledge,
+    agent_chain,
+    agent_file,
+    launch,
+    meta_bytes,
+    notification,
+    own_clock,
+)
+from .compaction import Compaction
+from .model import Json, ToolCall
+from .plumbing import Sheet
+from .speaker import text_block, tool_block
+from .stage import (
+    FIRST_TOKENS,
+    Stage,
+    Told,
+    steps_between,
+    truth_of,
+    turn,
+    use_tool,
+)
+
+if TYPE_CHECKING:
+    from .agent_texts import AgentTask
+    from .current import Talk
+
+Story = Callable[[Stage], Told]
+Turn = tuple[str, int, int]  # the prompt, the tokens at the end, the tool calls
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the launching session is asked next, and whom it sends."""
+
+    prompt: str
+    tasks: tuple[AgentTask, ...]
+    say: str
+
+
+LAUNCHES = (
+    Launch(
+        "Run the facet query beside the main one, and let the page show the hits first.",
+        (agent_texts.SEARCH_PANEL, agent_texts.SEARCH_REVIEW),
+        "The page and the review touch different files. Both can start.",
+    ),
+    Launch(
+        "Write down what the endpoint promises now.",
+        (agent_texts.SEARCH_DOCS,),
+        "One page, with examples that were run.",
+    ),
+    Launch(
+        "Measure it again with yesterday's traffic, and look over the whole branch.",
+        (agent_texts.SEARCH_PROFILE, agent_texts.SEARCH_REVIEW),
+        "Numbers from one, judgement from the other.",
+    ),
+)
+
+
+def quiet(stage: Stage) -> Told:
+    """Tell a session that waits for its first answer."""
+    talk = stage.talk()
+    talk.title = None
+    talk.prompt(stage.cast.title)
+    return truth_of(talk)
+
+
+def turns(*script: Turn) -> Story:
+    """Return the story of some finished turns."""
+
+    def story(stage: Stage) -> Told:
+        talk = stage.talk()
+        for prompt, until, calls in script:
+            turn(stage, talk, prompt, until, calls)
+        talk.cost()
+        return truth_of(talk)
+
+    return story
+
+
+def busy(first: Turn, prompt: str, until: int) -> Story:
+    """Return the story of a session that is in the middle of its second turn."""
+
+    def story(stage: Stage) -> Told:
+        talk = stage.talk()
+        turn(stage, talk, *first)
+        talk.prompt(prompt)
+        for tokens in steps_between(talk.tokens, until, 3):
+            use_tool(stage, talk, tokens)
+        return truth_of(talk)
+
+    return story
+
+
+def leader(stage: Stage) -> Told:
+    """Tell a session that gave work to four agents and got all of it back."""
+    talk = stage.talk()
+    api, page, review, survey = agent_texts.WISHLIST
+    talk.prompt(
+        "Build the wishlist: the API and the page can go in parallel. Keep the cart's session "
+        "check, at most 200 items."
+    )
+    for tokens in (FIRST_TOKENS, 67_300, 112_800):
+        use_tool(stage, talk, tokens)
+    send_out(stage, talk, (api, page), "Both halves are independent. I'll start them together.")
+    talk.prompt("Now have it reviewed, and find out what a wishlist event should look like.")
+    send_out(stage, talk, (review, survey), "A review and a survey; neither of them writes code.")
+    talk.cost()
+    return truth_of(talk)
+
+
+def send_out(stage: Stage, talk: Talk, tasks: tuple[AgentTask, ...], say: str) -> None:
+    """Tell agents from their launch to the answer that follows their return."""
+    started = launch(talk, tasks, say, talk.tokens + 5_400)
+    for one in started:
+        acknowledge(talk, one)
+    runs = [run_agent(stage, talk, one) for one in started]
+    talk.answer([text_block("Both are running.")], talk.tokens + 1_900, 12)
+    talk.finish_turn(31.5)
+    for run in runs:
+        stage.clock.at = max(stage.clock.at, run.chain.clock.at)
+        talk.notified(notification(talk, run), ", ".join(run.tools_used))
+        reply = f"{run.task.description}: back. {verdict(run.task)}"
+        talk.answer([text_block(reply)], talk.tokens + 2_600, 64)
+        talk.finish_turn(8.2)
+
+
+def verdict(task: AgentTask) -> str:
+    """Return what the main conversation says about an agent's result."""
+    if "FAIL" in task.result:
+        return "The critical finding is real: DELETE must take the customer from the session."
+    if "[COMPRESSED]" not in task.result:
+        return "Long, but the gist is clear: three events, and names in snake case."
+    return "Taken over as it is."
+
+
+def run_agent(stage: Stage, talk: Talk, one: Launched) -> AgentRun:
+    """Tell an agent's whole work into its own file."""
+    place = agent_file(stage.transcript, one.agent_id)
+    sheet, sidecar = Sheet(place.transcript), Sheet(place.meta)
+    clock = own_clock(stage.clock.at, stage.clock.end)
+    chain = agent_chain(talk, one.agent_id, sheet, clock)
+    run = AgentRun(one.task, chain, one.tool_use_id, talk.totals)
+    run.begin(talk.prompt_id)
+    for _ in range(one.task.calls):
+        run.work(stage.remark(), stage.call(2_000))
+    if one.task.sent_back is not None:
+        run.sent_back(one.task.sent_back)
+    run.finish()
+    sidecar.chunks.append(meta_bytes(run.meta(talk.model.id), {"finished": True}))
+    sidecar.last = sheet.last
+    stage.agent_sheets += [sheet, sidecar]
+    return run
+
+
+def launcher(stage: Stage) -> Told:
+    """Tell a session that has one agent behind it and goes on to launch more."""
+    talk = stage.talk()
+    talk.prompt("p95 of /search is 410 ms. Get it below 120 ms. Same results, same order.")
+    for tokens in (FIRST_TOKENS, 96_400, 187_500):
+        use_tool(stage, talk, tokens)
+    send_out(stage, talk, (agent_texts.SEARCH_PROFILE,), "I want numbers before I touch anything.")
+    talk.prompt(LAUNCHES[0].prompt)
+    return truth_of(talk)
+
+
+def compacted_twice(stage: Stage) -> Told:
+    """Tell a session that was compacted by hand, then by itself, and goes on."""
+    talk, path = stage.talk(), stage.shown
+    turn(stage, talk, "Import the staging resources into Terraform, one by one.", 151_000, 6)
+    by_hand = Compaction("manual", texts.TERRAFORM_SUMMARY, 6_180, "keep the list of resources")
+    talk.compact(by_hand, path)
+    turn(stage, talk, "Go on with the subnets and the node pools.", 172_300, 6)
+    talk.compact(Compaction("auto", texts.TERRAFORM_SUMMARY, 7_420), path)
+    turn(stage, talk, "Now the route tables. Show me the plan first.", 26_140, 2)
+    talk.cost()
+    return truth_of(talk)
+
+
+def compacted(stage: Stage) -> Told:
+    """Tell a session that was compacted and has not answered since."""
+    talk = stage.talk()
+    turn(stage, talk, "Two devices, one note, both offline. Never lose a word.", 214_000, 4)
+    turn(stage, talk, "What happens when a paragraph is deleted while it is edited?", 388_500, 4)
+    by_hand = Compaction("manual", texts.SYNC_SUMMARY, 14_870, "keep the merge rules")
+    talk.compact(by_hand, stage.shown)
+    return truth_of(talk)
+
+
+def too_long(stage: Stage) -> Told:
+    """Tell a session that grew too long, was compacted twice in vain and gave up."""
+    talk, path = stage.talk(), stage.shown
+    turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
+    talk.cost()
+    talk.prompt("Now read the 1997 export as well, all of it.")
+    talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 41_300), path)
+    talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 9_260), path)
+    talk.too_long(210_000)
+    return truth_of(talk)
+
+
+def waiting(stage: Stage) -> Told:
+    """Tell a session that asks for a permission and waits for the answer."""
+    talk = stage.talk()
+    turn(
+        stage,
+        talk,
+        "Rotate the staging database password without dropping a connection.",
+        58_400,
+        4,
+    )
+    talk.prompt("Looks right. Do it on staging now.")
+    ask_permission(stage, talk, 71_250)
+    return truth_of(talk)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A tool call that has no result yet: who asked, under which id, for what."""
+
+    by: str
+    tool_use_id: str
+    call: ToolCall
+
+
+def permission_call() -> ToolCall:
+    """Return a command that nobody has allowed yet."""
+    output = "rotated: staging-main\n2 replicas follow\n0 connections dropped"
+    result: Json = {
+        "stdout": output,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+    }
+    command = {
+        "command": "scripts/rotate.sh staging --apply",
+        "description": "Rotate the password",
+    }
+    return ToolCall("Bash", command, output, result)
+
+
+def ask_permission(stage: Stage, talk: Talk, tokens: int) -> Asked:
+    """Tell an answer that asks for a permission."""
+    call, tool_use_id = permission_call(), stage.ids.tool_use()
+    say = "The old and the new password are both valid for ten minutes. Rotating staging now."
+    blocks = [text_block(say), tool_block(tool_use_id, call)]
+    asked_by = talk.answer(blocks, tokens, 190)[-1]
+    talk.remember()
+    return Asked(asked_by, tool_use_id, call)
+
+
+def fork_of(parent: Stage, prompt: str, until: int) -> Story:
+    """Return the story of a session that copied another one's history and went its own way."""
+
+    def story(stage: Stage) -> Told:
+        talk = stage.talk()
+        talk.chain.note("mode", mode="normal")
+        talk.chain.note("atis-latch", atis="")
+        copied = [line for line in parent.sheet.lines if "uuid" in line]
+        for line in copied:
+            own = line | {"sessionId": stage.origin.session_id}
+            if "session_id" in own:
+                own["session_id"] = stage.origin.session_id
+            stage.sheet.line(own)
+        answers = [line["message"]["usage"] for line in copied if line["type"] == "assistant"]
+        last = answers[-1]
+        talk.tokens = (
+            last["input_tokens"]
+            + last["cache_creation_input_tokens"]
+            + last["cache_read_input_tokens"]
+        )
+        talk.state = "measured"
+        talk.chain.parent = copied[-1]["uuid"]
+        talk.opened = talk.has_tool_snapshot = True
+        turn(stage, talk, prompt, until, 2)
+        return truth_of(talk)
+
+    return story
