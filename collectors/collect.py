@@ -52,7 +52,7 @@ class Changed:
 
     session_ids: frozenset[str]
     lag_s: float | None = None
-    """From the last write of the newest file to its commit."""
+    """From the last write of a file that grew to its commit."""
 
 
 class Listener(Protocol):
@@ -63,6 +63,9 @@ class Listener(Protocol):
 
     def changed(self, changed: Changed) -> None:
         """Rows were committed."""
+
+    def scanned(self) -> None:
+        """A look at everything is over."""
 
     def troubled(self, trouble: Trouble) -> None:
         """Something could not be read or stored."""
@@ -105,6 +108,7 @@ class Collector:
         finding = find_files(self.folder)
         self.take(finding)
         self._note_gone(finding)
+        self.listener.scanned()
 
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""
@@ -227,7 +231,8 @@ class Collector:
             if read.change is Change.GROWN or is_new_or_back:
                 self.writer.append(source, before, read.after, facts)
                 batch.touched.add(source.session_id)
-                batch.newest_ns = max(batch.newest_ns, read.after.mtime_ns)
+                if before.offset:
+                    batch.newest_ns = max(batch.newest_ns, read.after.mtime_ns)
             batch.bytes += read.after.offset - before.offset
             before = read.after
             batch.tails[source.path] = (source, before)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .agents import Agent, make_agent
 from .levels import LevelWarning, Point, find_warnings
-from .sessions import LIVE, Evidence, Session, Status, make_session
+from .sessions import Evidence, Session, Status, make_session
 from .store import queries
 
 if TYPE_CHECKING:
@@ -36,14 +36,29 @@ def read_sessions(
 
 
 def by_need(session: Session) -> tuple[object, ...]:
-    """Sort key: who needs a person first, then live, then the fullest, then the newest."""
+    """Sort key: who waits for a person, then live, then the fullest, then the newest."""
     return (
         session.status is not Status.WAITING,
-        session.status not in LIVE and session.status is not Status.TOO_LONG,
-        -(session.context.ratio or 0.0),
+        not session.live,
+        -fullness(session),
         -(session.last_activity_at or 0),
         session.session_id,
     )
+
+
+def by_name(session: Session) -> tuple[object, ...]:
+    """Sort key: project, then title."""
+    return (session.project.casefold(), session.title.casefold(), session.session_id)
+
+
+def fullness(session: Session) -> float:
+    """Share of the window that is in use, or that a refused prompt would have used."""
+    refused = session.too_long
+    if refused is None:
+        return session.context.ratio or 0.0
+    if refused.prompt_tokens and refused.limit_tokens:
+        return refused.prompt_tokens / refused.limit_tokens
+    return 1.0
 
 
 def by_newest(session: Session) -> tuple[object, ...]:

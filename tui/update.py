@@ -29,6 +29,9 @@ class Outcome:
     def changed(self, changed: Changed) -> None:
         """Nothing: the command reads when all is stored."""
 
+    def scanned(self) -> None:
+        """Nothing: scan() returns."""
+
     def troubled(self, trouble: Trouble) -> None:
         """Keep it for the end."""
         self.troubles.append(trouble)

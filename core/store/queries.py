@@ -59,6 +59,12 @@ def summaries(
     )
 
 
+def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
+    """One summary whole; empty where it is no longer there."""
+    row = db.execute("SELECT text FROM summary WHERE summary_id = ?", [summary_id]).fetchone()
+    return str(row[0]) if row else ""
+
+
 def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
     """List the boundaries, newest first."""
     where, values = _only("f.session_id", None if session_id is None else [session_id])
@@ -122,6 +128,12 @@ def find_sessions(db: sqlite3.Connection, start: str) -> list[str]:
         [start],
     )
     return [row[0] for row in rows]
+
+
+def summary_mark(db: sqlite3.Connection) -> tuple[int, int]:
+    """Mark that moves when summaries come or go."""
+    row = db.execute("SELECT COALESCE(MAX(summary_id), 0), COUNT(*) FROM summary").fetchone()
+    return int(row[0]), int(row[1])
 
 
 def data_version(db: sqlite3.Connection) -> int:

@@ -1,0 +1,118 @@
+"""A session's agents as a tree: who started whom, how full each is, what it gave back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core.agents import Agent, AgentStatus
+from .formats import age, fit, fit_right, model, percent, tokens
+from .gauge import LEVEL_STYLES, estimate_sign
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..core.sessions import Session
+
+_MARKS: Final = {
+    AgentStatus.RUNNING: ("●", "$level-calm"),
+    AgentStatus.COMPLETED: ("✓", "$level-calm"),
+    AgentStatus.FAILED: ("✗", "$level-emergency"),
+    AgentStatus.STOPPED: ("■", "$level-warning"),
+    AgentStatus.UNKNOWN: ("?", "$quiet"),
+}
+
+RESULT_CELLS: Final = 19
+FILL_CELLS: Final = 5
+MODEL_CELLS: Final = 11
+WIDE_ENOUGH_FOR_MODEL: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An agent and where it stands in the tree."""
+
+    agent: Agent
+    stem: str
+    """The lines before its name."""
+
+
+def grow_tree(agents: Sequence[Agent]) -> list[Branch]:
+    """Put agents under those that started them, in the order they started."""
+    known = {agent.agent_id for agent in agents}
+    children: dict[str | None, list[Agent]] = {}
+    for agent in agents:
+        parent = agent.parent_agent_id
+        inside = parent in known and parent != agent.agent_id
+        children.setdefault(parent if inside else None, []).append(agent)
+    branches: list[Branch] = []
+    _grow(children, None, "", branches)
+    return branches
+
+
+def leader_line(session: Session, width: int) -> Content:
+    """Write the line of the session itself, the root of the tree."""
+    context = session.context
+    sign = f"{estimate_sign(context)}{percent(context.ratio)}"
+    name = fit(f"▾ {session.title}", max(0, width - FILL_CELLS - RESULT_CELLS - 2))
+    return Content.assemble(
+        (name, "bold $foreground"),
+        " ",
+        (fit_right(sign, FILL_CELLS), LEVEL_STYLES[context.level]),
+        " ",
+        (fit_right(_count(session.agents), RESULT_CELLS), "$quiet"),
+    )
+
+
+def agent_line(branch: Branch, width: int, now_ms: int) -> Content:
+    """Write an agent's line."""
+    agent = branch.agent
+    sign, style = _MARKS[agent.status]
+    with_model = width >= WIDE_ENOUGH_FOR_MODEL
+    fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
+    room = max(0, width - fixed - len(branch.stem) - 2)
+    type_cells = min(room, max(12, room // 2) if agent.description else room)
+    context = agent.context
+    fill = f"{estimate_sign(context)}{percent(context.ratio)}"
+    parts: list[tuple[str, str]] = [
+        (branch.stem, "$bar-mark"),
+        (f"{sign} ", style),
+        (fit(agent.agent_type, type_cells), "$foreground"),
+        (fit(f" {agent.description}" if agent.description else "", room - type_cells), "$quiet"),
+        (" ", ""),
+    ]
+    if with_model:
+        parts.append((fit(model(agent.model), MODEL_CELLS) + " ", "$quiet"))
+    parts.append((fit_right(fill, FILL_CELLS) + " ", LEVEL_STYLES[context.level]))
+    parts.append((fit_right(returned(agent, now_ms), RESULT_CELLS), "$foreground"))
+    return Content.assemble(*parts)
+
+
+def returned(agent: Agent, now_ms: int) -> str:
+    """Say how much an agent put into its parent, or how it stands."""
+    if agent.result:
+        lines = "1 line" if agent.result.lines == 1 else f"{agent.result.lines} lines"
+        return f"{lines} ≈{tokens(agent.result.estimated_tokens)}"
+    if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
+        return f"running {age(now_ms - agent.started_at)}"
+    return agent.status.value
+
+
+def _grow(
+    children: dict[str | None, list[Agent]],
+    parent: str | None,
+    stem: str,
+    branches: list[Branch],
+) -> None:
+    # A child is taken out when it is placed: a circle of parents ends.
+    own = children.pop(parent, [])
+    for number, agent in enumerate(own, start=1):
+        last = number == len(own)
+        branches.append(Branch(agent, stem + ("└ " if last else "├ ")))
+        _grow(children, agent.agent_id, stem + ("  " if last else "│ "), branches)
+
+
+def _count(agents: int) -> str:
+    return "no agents" if not agents else f"{agents} agent{'s' if agents > 1 else ''}"

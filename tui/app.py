@@ -1,0 +1,215 @@
+"""The dashboard."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from .feed import Feed
+from .messages import Answered, Eased, LevelReached, ScanProgressed, Troubled, ViewChanged
+from .screens.fleet import FleetScreen
+from .theme import DARK, THEMES, stand_ins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.app import SystemCommand
+    from textual.notifications import SeverityLevel
+    from textual.screen import Screen
+
+    from ..core.agents import Agent
+    from ..core.sessions import Session
+    from .places import Places
+
+TOAST_S: Final = 6.0
+COPIED_SHOWN: Final = 60
+"""Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
+
+
+class CtxtopApp(App[None]):
+    """Shows what the feed reads; all work is done outside its thread."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "ctxtop"
+    ENABLE_COMMAND_PALETTE = True
+    PAUSE_GC_ON_SCROLL = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help", key_display="?", tooltip="these keys", id="help"),
+        Binding(
+            "t",
+            "next_theme",
+            "Theme",
+            show=False,
+            tooltip="dark, light, colour-blind-safe, high contrast",
+            id="theme",
+        ),
+        Binding(
+            "colon,ctrl+p",
+            "command_palette",
+            "Commands",
+            show=False,
+            tooltip="everything else, by name",
+        ),
+        Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
+    ]
+
+    def __init__(self, places: Places, source: str = "ctxtop", notice: str = "") -> None:
+        super().__init__()
+        self.places: Final = places
+        self.feed: Final = Feed(places, self.post_message)
+        self.fleet: Final = FleetScreen(source)
+        self._notice: Final = notice
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DARK.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Name our colours in themes that are not ours."""
+        return stand_ins(self.current_theme)
+
+    def get_default_screen(self) -> Screen[None]:
+        """Show the fleet, below all other screens."""
+        return self.fleet
+
+    def on_mount(self) -> None:
+        """Start to read once the first frame is on the screen."""
+        self.call_after_refresh(self.feed.start)
+        if self._notice:
+            self.notify(self._notice, timeout=TOAST_S * 2, markup=False)
+
+    def on_unmount(self) -> None:
+        """End the threads."""
+        self.feed.stop()
+
+    def now_ms(self) -> int:
+        """Tell the time, in milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    # What the feed says.
+
+    @on(ViewChanged)
+    def _show_view(self, event: ViewChanged) -> None:
+        self.fleet.show_view(event.view)
+
+    @on(ScanProgressed)
+    def _show_progress(self, event: ScanProgressed) -> None:
+        self.fleet.show_progress(event.progress)
+
+    @on(Troubled)
+    def _show_trouble(self, event: Troubled) -> None:
+        self.fleet.show_trouble(event.trouble)
+
+    @on(Eased)
+    def _end_trouble(self, event: Eased) -> None:
+        self.fleet.end_trouble(event.place)
+
+    @on(Answered)
+    def _take_answer(self, event: Answered) -> None:
+        event.deliver()
+
+    @on(LevelReached)
+    def _toast_level(self, event: LevelReached) -> None:
+        warning = event.found.warning
+        severity: SeverityLevel = "information"
+        if warning.threshold >= 0.95:
+            severity = "error"
+        elif warning.threshold >= 0.80:
+            severity = "warning"
+        self.notify(
+            f"{event.title}\n{warning.ratio:.0%} of the window is in use",
+            title=f"{warning.level.value}: {warning.threshold:.0%} reached",
+            severity=severity,
+            timeout=TOAST_S,
+            markup=False,
+        )
+
+    # What a person does.
+
+    def action_help(self) -> None:
+        """Show the keys of what is on the screen."""
+        from .screens.help import HelpScreen
+
+        active = self.screen.active_bindings.values()
+        self.push_screen(HelpScreen(entry.binding for entry in active if not entry.binding.system))
+
+    def action_next_theme(self) -> None:
+        """Change to the next of our themes."""
+        names = [theme.name for theme in THEMES]
+        place = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(place + 1) % len(names)]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer what the keys do, by name."""
+        from textual.app import SystemCommand
+
+        yield from super().get_system_commands(screen)
+        if isinstance(screen, FleetScreen):
+            yield SystemCommand("Filter sessions", "Show those that match", screen.action_filter)
+            yield SystemCommand("Sort sessions", "In another way", screen.action_sort)
+            yield SystemCommand("Pause or go on", "Stand still", screen.action_pause)
+            yield SystemCommand("Zoom", "The pane with the focus alone", screen.action_zoom)
+
+    def copy(self, text: str, what: str) -> None:
+        """Copy to the clipboard and say what; the words are shown where the terminal cannot."""
+        self.copy_to_clipboard(text)
+        start = " ".join(text.split())[:COPIED_SHOWN]
+        self.notify(start, title=f"copied {what}"[:COPIED_SHOWN], timeout=TOAST_S, markup=False)
+
+    def copy_summary(self, summary_id: int) -> None:
+        """Copy a summary whole."""
+        from ..core.store.queries import summary_text
+
+        self.feed.ask(
+            lambda db: summary_text(db, summary_id),
+            lambda text: self.copy(text, "the whole summary"),
+        )
+
+    def open_summary(self, summary_id: int) -> None:
+        """Show a summary whole."""
+        from ..core.store.queries import summary_text
+
+        self.feed.ask(
+            lambda db: summary_text(db, summary_id),
+            lambda text: self._read("sessions › summary", Content(text)),
+        )
+
+    def open_agent(self, agent: Agent) -> None:
+        """Show what an agent returned, or its last words."""
+        text = agent.result.text if agent.result else agent.reply
+        self._read(
+            f"sessions › agents › {agent.agent_type} {agent.description}",
+            Content(text or f"{agent.agent_type} has not returned anything yet."),
+        )
+
+    def open_session(self, session: Session) -> None:
+        """Show what is known of a session, and how."""
+        from ..core.fleet import session_warnings
+        from ..core.store.queries import compactions
+        from .session_report import session_report
+
+        self.feed.ask(
+            lambda db: session_report(
+                session,
+                compactions(db, session.session_id),
+                session_warnings(db, session),
+                self.now_ms(),
+            ),
+            lambda report: self._read(f"sessions › {session.title}", report),
+        )
+
+    def _read(self, crumbs: str, content: Content) -> None:
+        from .screens.reading import ReadingScreen
+
+        self.push_screen(ReadingScreen(crumbs, content))
+
+
+def run_dashboard(places: Places, source: str = "ctxtop", notice: str = "") -> int:
+    """Open the dashboard; returns the exit code when a person leaves it."""
+    app = CtxtopApp(places, source, notice)
+    app.run()
+    return app.return_code or 0

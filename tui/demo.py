@@ -1,0 +1,46 @@
+"""The demo: a folder of its own, a writer that keeps it growing, and the dashboard on both."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .places import Places
+
+if TYPE_CHECKING:
+    from ..collectors.demo import DemoFolder
+
+
+def make_once() -> Path:
+    """Make the demo's folder and leave it there."""
+    return _make().root
+
+
+def run_demo(notice: str | None = None) -> int:
+    """Open the dashboard on the demo's folder, which is removed afterwards."""
+    from ..collectors.demo import DemoWriter
+    from .app import run_dashboard
+
+    folder = _make()
+    stop = threading.Event()
+    writer = threading.Thread(target=DemoWriter(folder).run, args=(stop,), daemon=True)
+    writer.start()
+    try:
+        places = Places(folder.root, folder.root.parent / "state" / "store.db", chosen=True)
+        return run_dashboard(places, source="ctxtop demo", notice=notice or "")
+    finally:
+        stop.set()
+        writer.join()
+        shutil.rmtree(folder.root.parent, ignore_errors=True)
+
+
+def _make() -> DemoFolder:
+    from ..collectors.demo import make_demo
+
+    # mkdtemp makes it 0700; the store gets a folder beside Claude Code's.
+    top = Path(tempfile.mkdtemp(prefix="ctxtop-demo-"))
+    return make_demo(top / "claude", datetime.now(UTC))

@@ -1,0 +1,260 @@
+"""From the collector to the screen: one thread that writes the store, one that reads it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from .messages import Answered, Eased, LevelReached, ScanProgressed, Troubled, ViewChanged
+from .view import View, Wish
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from textual.message import Message
+
+    from ..collectors.collect import Changed, Progress
+    from ..collectors.folder import Trouble
+    from ..core.agents import Agent
+    from ..core.fleet_reader import FleetReader
+    from ..core.sessions import Session
+    from ..core.store.rows import SummaryRow
+    from .places import Places
+
+LEAST_S: Final = 0.04
+"""Between two views: the screen draws no faster, and a burst becomes one view."""
+
+TICK_S: Final = 1.0
+"""Another ctxtop may have written to the store: look at its change number this often."""
+
+SUMMARIES: Final = 300
+"""Rows of the summaries' pane; the search looks through all."""
+
+JOIN_S: Final = 2.0
+"""How long leaving waits for the threads, which end by themselves."""
+
+Answer = TypeVar("Answer")
+
+
+class Feed:
+    """Keeps the store up to date and posts what the screen wants to see of it."""
+
+    def __init__(self, places: Places, post: Callable[[Message], object]) -> None:
+        self._places: Final = places
+        self._post: Final = post
+        self._stop: Final = threading.Event()
+        self._poke: Final = threading.Event()
+        self._opened: Final = threading.Event()
+        self._lock: Final = threading.Lock()
+        self._changed: set[str] | None = set()
+        self._wish = Wish()
+        self._lag_s: float | None = None
+        self._scanned = False
+        self._questions: list[Callable[[sqlite3.Connection], None]] = []
+        self._threads: Final = [
+            threading.Thread(target=self._guard, args=(work,), name=f"ctxtop {name}", daemon=True)
+            for name, work in (("collector", self._collect), ("reader", self._read))
+        ]
+
+    def start(self) -> None:
+        """Start both threads; returns at once."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End both threads."""
+        self._stop.set()
+        self._opened.set()
+        self._poke.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(JOIN_S)
+
+    def show(self, wish: Wish) -> None:
+        """Say what the next view is to hold."""
+        with self._lock:
+            self._wish = wish
+        self._poke.set()
+
+    def ask(
+        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
+    ) -> None:
+        """Ask the store in the reader's thread; the screen's thread takes the answer."""
+
+        def run(db: sqlite3.Connection) -> None:
+            answer = question(db)
+            self._post(Answered(lambda: take(answer)))
+
+        with self._lock:
+            self._questions.append(run)
+        self._poke.set()
+
+    # The collector's listener.
+
+    def progressed(self, progress: Progress) -> None:
+        """Pass it on."""
+        self._post(ScanProgressed(progress))
+
+    def changed(self, changed: Changed) -> None:
+        """Note what to read again."""
+        with self._lock:
+            if self._changed is not None:
+                self._changed |= changed.session_ids
+            if changed.lag_s is not None:
+                self._lag_s = changed.lag_s
+        self._poke.set()
+
+    def scanned(self) -> None:
+        """Note that the first scan is over."""
+        with self._lock:
+            self._scanned = True
+        self._poke.set()
+
+    def troubled(self, trouble: Trouble) -> None:
+        """Pass it on."""
+        self._post(Troubled(trouble))
+
+    def eased(self, place: str) -> None:
+        """Pass it on."""
+        self._post(Eased(place))
+
+    def _guard(self, work: Callable[[], None]) -> None:
+        """Run a thread's work; a fault of ours is told on the screen, not thrown into it."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
+            import traceback
+
+            from ..collectors.folder import Trouble
+
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
+            remedy = "this is a fault of ctxtop: please report it, then start ctxtop again"
+            self._post(Troubled(Trouble(threading.current_thread().name, what, remedy)))
+
+    # The collector's thread.
+
+    def _collect(self) -> None:
+        # All that is heavy to import comes here, after the first paint.
+        import sqlite3
+
+        from ..collectors.folder import Trouble
+        from ..collectors.watch import keep_up
+        from ..core.store.database import StoreError, explain
+        from .places import PlaceError
+        from .update import open_store
+
+        place = str(self._places.store)
+        try:
+            writer, notices = open_store(self._places)
+        except (StoreError, PlaceError) as error:
+            self._post(Troubled(Trouble(place, str(error), "then start ctxtop again")))
+            return
+        for notice in notices:
+            self._post(Troubled(Trouble(place, notice, "nothing to do")))
+        self._opened.set()
+        try:
+            keep_up(self._places.folder, writer, self, self._stop)
+        except sqlite3.Error as error:
+            what, remedy = explain(error)
+            self._post(Troubled(Trouble(place, what, f"{remedy}, then start ctxtop again")))
+        finally:
+            writer.close()
+
+    # The reader's thread.
+
+    def _read(self) -> None:
+        import sqlite3
+
+        self._opened.wait()
+        while not self._stop.is_set():
+            try:
+                self._read_until_broken()
+            except sqlite3.Error:
+                # The writer sets a damaged store aside and makes it again; then we open that.
+                self._stop.wait(TICK_S)
+
+    def _read_until_broken(self) -> None:
+        from ..core.fleet_reader import FleetReader
+        from ..core.store.database import open_reader
+        from ..core.store.queries import data_version
+
+        db = open_reader(self._places.store)
+        try:
+            reader = FleetReader(db, time.time_ns() // 1_000_000)
+            pane = _Pane(db)
+            self._changed_all()
+            version = -1
+            while not self._stop.is_set():
+                poked = self._poke.wait(TICK_S)
+                self._poke.clear()
+                self._answer(db)
+                changed = self._take_changes()
+                now_version = data_version(db)
+                if not poked and now_version != version:
+                    changed = None
+                version = now_version
+                self._publish(reader, pane, changed)
+                self._stop.wait(LEAST_S)
+        finally:
+            db.close()
+
+    def _publish(self, reader: FleetReader, pane: _Pane, changed: set[str] | None) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
+        sessions = reader.read(changed, now_ms)
+        view = View(
+            sessions=sessions,
+            agents=pane.agents(sessions, wish.session_id),
+            summaries=pane.summaries(wish.search),
+            wish=wish,
+            now_ms=now_ms,
+            lag_s=lag_s,
+            scanned=scanned,
+        )
+        self._post(ViewChanged(view))
+        for session, found in reader.new_warnings(changed or ()):
+            self._post(LevelReached(session.title, found))
+
+    def _answer(self, db: sqlite3.Connection) -> None:
+        with self._lock:
+            questions, self._questions = self._questions, []
+        for question in questions:
+            question(db)
+
+    def _take_changes(self) -> set[str] | None:
+        with self._lock:
+            changed, self._changed = self._changed, set()
+        return changed
+
+    def _changed_all(self) -> None:
+        with self._lock:
+            self._changed = None
+
+
+class _Pane:
+    """What the lower panes show, read again only when the store has more."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db: Final = db
+        self._key: tuple[object, ...] = ()
+        self._rows: tuple[SummaryRow, ...] = ()
+
+    def agents(self, sessions: tuple[Session, ...], session_id: str | None) -> tuple[Agent, ...]:
+        from ..core.fleet import read_agents
+
+        if session_id is None:
+            return ()
+        return tuple(read_agents(self._db, sessions, [session_id]))
+
+    def summaries(self, search: str) -> tuple[SummaryRow, ...]:
+        from ..core.store.queries import summaries, summary_mark
+
+        key = (search, summary_mark(self._db))
+        if key != self._key:
+            self._rows = tuple(summaries(self._db, search=search, limit=SUMMARIES))
+            self._key = key
+        return self._rows

@@ -1,0 +1,66 @@
+"""A context's fill as a bar: how full, at which level, and where the levels begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core.levels import Level
+from .formats import NOTHING, bar, fit_right, percent, tokens
+
+if TYPE_CHECKING:
+    from ..core.context import Context
+
+SHORTEST: Final = 10
+"""Cells; a shorter bar tells nothing (design: screens)."""
+
+PERCENT_CELLS: Final = 6
+"""Room for ≈, three digits and the sign."""
+
+MARKS: Final = (0.70, 0.80)
+"""Where a person is told: the notice and the warning."""
+
+_MARK: Final = "▃"
+_TRACK: Final = "▁"
+
+LEVEL_STYLES: Final = {
+    None: "$level-calm",
+    Level.NOTICE: "$level-notice",
+    Level.WARNING: "$level-warning",
+    Level.HIGH: "$level-high",
+    Level.EMERGENCY: "$level-emergency",
+    Level.OVERFLOW: "bold $level-emergency",
+}
+
+
+def gauge(context: Context, cells: int) -> Content:
+    """Draw the bar and its number; the number always stands beside the bar."""
+    style = LEVEL_STYLES[context.level]
+    number = fit_right(f"{estimate_sign(context)}{percent(context.ratio)}", PERCENT_CELLS)
+    if context.ratio is None:
+        return _empty(cells) + Content.styled(number, "$quiet")
+    drawn = bar(context.ratio, cells)
+    return Content.styled(drawn, style) + _empty(cells, len(drawn)) + Content.styled(number, style)
+
+
+def fill(context: Context) -> str:
+    """Write tokens of window, with ≈ before an estimate."""
+    if context.tokens is None:
+        return f"{NOTHING} of {tokens(context.window.tokens)}"
+    return f"{estimate_sign(context)}{tokens(context.tokens)} of {tokens(context.window.tokens)}"
+
+
+def estimate_sign(context: Context) -> str:
+    """Mark what is not measured."""
+    return "≈" if context.state == "estimated" else ""
+
+
+def _empty(cells: int, start: int = 0) -> Content:
+    marks = {round(cells * mark) for mark in MARKS}
+    return Content("").join(
+        Content.styled(_MARK, "$bar-mark")
+        if cell in marks
+        else Content.styled(_TRACK, "$bar-track")
+        for cell in range(start, cells)
+    )

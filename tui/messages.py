@@ -1,0 +1,67 @@
+"""What the feed tells the screen; a newer message of a kind replaces one that still waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..collectors.collect import Progress
+    from ..collectors.folder import Trouble
+    from ..core.fleet import ContextWarning
+    from .view import View
+
+
+class Replaceable(Message):
+    """A message of which only the newest counts."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Coalesce: the screen is never behind by more than one."""
+        return isinstance(message, type(self))
+
+
+@dataclass
+class ViewChanged(Replaceable):
+    """There is a newer view of the store."""
+
+    view: View
+
+
+@dataclass
+class ScanProgressed(Replaceable):
+    """The scan has come further."""
+
+    progress: Progress
+
+
+@dataclass
+class LevelReached(Message):
+    """A session's context reached a level while we watched."""
+
+    title: str
+    found: ContextWarning
+
+
+@dataclass
+class Troubled(Message):
+    """Something could not be read or stored."""
+
+    trouble: Trouble
+
+
+@dataclass
+class Eased(Message):
+    """A trouble has ended."""
+
+    place: str
+
+
+@dataclass
+class Answered(Message):
+    """An answer from the store to a question of the screen."""
+
+    deliver: Callable[[], None]

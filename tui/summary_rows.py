@@ -1,0 +1,51 @@
+"""What agents returned and what compactions kept, each as two lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from .formats import age, fit, fit_right, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..core.store.rows import SummaryRow
+
+SIZE_CELLS: Final = 24
+
+# The client opens every compaction's summary with the same words.
+_PREAMBLE: Final = "This session is being continued from a previous conversation"
+
+
+def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> Content:
+    """Write who said it, where, how long ago and how large, and below it how it begins."""
+    kept = row.kind == "boundary"
+    who = "↻ compaction" if kept else f"✓ {row.agent_type or 'agent'}"
+    where = titles.get(row.session_id, row.session_id[:8])
+    since = age(None if row.at is None else now_ms - row.at)
+    size = f"{row.lines} lines ≈{tokens(row.estimated_tokens)} · {since}"
+    room = max(0, width - SIZE_CELLS - 1)
+    who_cells = min(room, max(14, room // 3))
+    return Content.assemble(
+        (fit(who, who_cells), "$level-notice" if kept else "$level-calm"),
+        (fit(f" {where}", room - who_cells), "$quiet"),
+        " ",
+        (fit_right(size, SIZE_CELLS), "$quiet"),
+        "\n",
+        (fit(f"  {beginning(row.text)}", width), "$foreground"),
+    )
+
+
+def beginning(text: str) -> str:
+    """Find the first words that tell something: not the marker, not the client's preamble."""
+    lines = [line.strip(" #*-") for line in text.split("\n")]
+    told = [
+        line
+        for line in lines
+        if line
+        and not line.startswith(("[COMPRESSED]", "<", _PREAMBLE))
+        and line not in {"Summary:", "Analysis:"}
+    ]
+    return " · ".join(told[:3]) if told else " ".join(text.split())

@@ -1,0 +1,35 @@
+"""One moment of the store, as the fleet screen shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..core.agents import Agent
+    from ..core.sessions import Session
+    from ..core.store.rows import SummaryRow
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the screen wants to see beside all sessions."""
+
+    session_id: str | None = None
+    """Whose agents."""
+    search: str = ""
+    """In the summaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An immutable picture; the screen shows it whole or not at all."""
+
+    sessions: tuple[Session, ...]
+    agents: tuple[Agent, ...]
+    summaries: tuple[SummaryRow, ...]
+    wish: Wish
+    now_ms: int
+    lag_s: float | None
+    scanned: bool
+    """The first scan is over: what is not here does not exist."""

@@ -1,0 +1,41 @@
+"""The agents of the marked session, as a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..agent_rows import agent_line, grow_tree, leader_line
+from ..formats import middle
+from .row_list import Row, RowList
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.agents import Agent
+    from ...core.sessions import Session
+
+LEADER: Final = "leader"
+"""Key of the root; an agent's id is hexadecimal."""
+
+
+class AgentPane(RowList):
+    """Pane 2."""
+
+    def show(self, session: Session | None, agents: Sequence[Agent], now_ms: int) -> None:
+        """Draw the tree of one session."""
+        self.show_head(Content(""))
+        if session is None or not agents:
+            self.border_title = "² Agents"
+            self.empty = "no session is marked" if session is None else "no agents in this session"
+            self.show_rows([])
+            return
+        title = middle(session.title, max(0, self.size.width - 18))
+        self.border_title = Content(f'² Agents of "{title}"')
+        rows = [Row(LEADER, leader_line(session, self.room))]
+        rows += [
+            Row(branch.agent.agent_id, agent_line(branch, self.room, now_ms))
+            for branch in grow_tree(agents)
+        ]
+        self.show_rows(rows)
