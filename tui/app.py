@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -34,7 +35,7 @@ COPIED_SHOWN: Final = 60
 class CtxtopApp(App[None]):
     """Shows what the feed reads; all work is done outside its thread."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "ctxtop"
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True

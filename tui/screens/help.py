@@ -51,11 +51,11 @@ class HelpScreen(ModalScreen[None]):
         lines = [Content.styled("Keys", "bold $accent")]
         for words, keys in self._keys().items():
             lines.append(
-                Content.assemble((f"  {'  '.join(keys):<22}", "$primary"), (words, "$foreground"))
+                Content.assemble((f"  {' '.join(keys):<14}", "$primary"), (words, "$foreground"))
             )
         lines += [Content(""), Content.styled("Signs", "bold $accent")]
         lines += [
-            Content.assemble((f"  {sign:<22}", "$primary"), (words, "$foreground"))
+            Content.assemble((f"  {sign:<14}", "$primary"), (words, "$foreground"))
             for sign, words in _SIGNS
         ]
         return Content("\n").join(lines)
@@ -64,7 +64,7 @@ class HelpScreen(ModalScreen[None]):
         by_words: dict[str, list[str]] = {}
         for binding in self._explained:
             # Textual's own (scroll left, focus next …) have none and are what one expects.
-            if not binding.tooltip:
+            if not binding.tooltip or binding.key == "ctrl+q":
                 continue
             keys = by_words.setdefault(binding.tooltip, [])
             shown = self.app.get_key_display(binding)
