@@ -1,0 +1,113 @@
+"""Numbers, times and titles as a person reads them; the dashboard and the tables share them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rich.cells import cell_len, chop_cells
+
+NOTHING: Final = "–"
+"""What stands where nothing is known."""
+
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_THOUSAND: Final = 1_000
+_MILLION: Final = 1_000_000
+_MODEL: Final = re.compile(
+    r"(?:.*\.)?claude-(?:(?P<family>[a-z]+)-(?P<version>\d+(?:-\d{1,2}(?!\d))?)"
+    r"|(?P<old_version>\d+(?:-\d{1,2}(?!\d))?)-(?P<old_family>[a-z]+))(?P<rest>.*)$"
+)
+
+
+def tokens(count: int | None) -> str:
+    """Round a token count: 950, 9.4 k, 172 k, 1 M, 1.05 M."""
+    if count is None:
+        return NOTHING
+    if count < _THOUSAND:
+        return str(count)
+    if count < 10 * _THOUSAND:
+        return f"{_short(count / _THOUSAND, 1)} k"
+    if round(count / _THOUSAND) < _THOUSAND:
+        return f"{round(count / _THOUSAND)} k"
+    return f"{_short(count / _MILLION, 2)} M"
+
+
+def percent(ratio: float | None) -> str:
+    """Write a ratio of 1 as a whole percentage, never clamped; halves go up, as the client's do."""
+    return NOTHING if ratio is None else f"{int(ratio * 100 + 0.5)} %"
+
+
+def bar(ratio: float | None, cells: int) -> str:
+    """Draw a ratio of 1 as a bar of `cells` cells, exact to an eighth."""
+    eighths = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8)
+    if ratio and eighths == 0:
+        eighths = 1
+    full, rest = divmod(eighths, 8)
+    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return drawn.ljust(cells)
+
+
+def age(milliseconds: int | None) -> str:
+    """Round a duration to its largest unit."""
+    if milliseconds is None:
+        return NOTHING
+    seconds = max(0, milliseconds // 1000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def model(name: str | None) -> str:
+    """Shorten a model's id to what people call it; an id of another form stays."""
+    if not name:
+        return NOTHING
+    found = _MODEL.match(name)
+    if not found:
+        return name
+    version = (found["version"] or found["old_version"]).replace("-", ".")
+    large = " 1M" if "[1m]" in found["rest"] else ""
+    return f"{found['family'] or found['old_family']} {version}{large}"
+
+
+def fit(text: str, cells: int) -> str:
+    """Cut or fill a text to exactly `cells` cells, at its left edge."""
+    cut = middle(text, cells)
+    return cut + " " * (cells - cell_len(cut))
+
+
+def fit_right(text: str, cells: int) -> str:
+    """Cut or fill a text to exactly `cells` cells, at its right edge."""
+    cut = middle(text, cells)
+    return " " * (cells - cell_len(cut)) + cut
+
+
+def middle(text: str, cells: int) -> str:
+    """Shorten a text to `cells` cells by taking out its middle; wide characters stay whole."""
+    if cell_len(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    head = (cells - 1 + 1) // 2
+    tail = cells - 1 - head
+    return f"{_first(text, head)}…{_last(text, tail)}"
+
+
+def _first(text: str, cells: int) -> str:
+    if cells < 1:
+        return ""
+    taken = chop_cells(text, cells)[0]
+    return taken if cell_len(taken) <= cells else ""
+
+
+def _last(text: str, cells: int) -> str:
+    taken = ""
+    for character in reversed(text):
+        if cell_len(character + taken) > cells:
+            break
+        taken = character + taken
+    return taken
+
+
+def _short(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
