@@ -38,17 +38,17 @@ def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
         return []
     short = shorten([each.session_id for each in found])
     columns = [
-        Column("id", rank=3),
+        Column("id", rank=1),
         Column("title", flexible=True),
         Column("project", flexible=True, rank=6),
         Column("model", rank=5),
-        Column("status", rank=1),
+        Column("status", rank=2),
         _CONTEXT,
         _FILL,
         Column("level", rank=4),
         Column("agents", right=True, rank=7),
         Column("compactions", right=True, rank=8),
-        Column("age", right=True, rank=2),
+        Column("age", right=True, rank=3),
     ]
     rows: Rows = (
         [

@@ -11,6 +11,7 @@ import click
 from ... import __version__
 from ...core.store import queries
 from . import as_json, as_table
+from .cells import shorten
 from .columns import output_encoding, put
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading
@@ -78,7 +79,7 @@ def scan(context: click.Context, *, bad: bool) -> int:
 @reading
 @click.pass_context
 def sessions(context: click.Context) -> int:
-    """List the sessions: how full each one's context is, newest activity first."""
+    """List the sessions and how full each context is. Newest activity first."""
     with open_reading(chosen(context)) as found:
         listed, spent = found.sessions(), _spent(found)
         projects = found.places.folder.projects
@@ -94,7 +95,7 @@ def sessions(context: click.Context) -> int:
 @session
 @click.pass_context
 def agents(context: click.Context, *, session: str | None) -> int:
-    """List the agents: their own contexts and what they gave back, newest activity first."""
+    """List the agents and what they gave back. Newest activity first."""
     with open_reading(chosen(context)) as found:
         listed = found.agents(found.session_id(session))
         return _emit(
@@ -112,7 +113,7 @@ def agents(context: click.Context, *, session: str | None) -> int:
 @session
 @click.pass_context
 def compactions(context: click.Context, *, session: str | None) -> int:
-    """List the compactions and what each one kept, newest first."""
+    """List the compactions and what each kept. Newest first."""
     with open_reading(chosen(context)) as found:
         listed = queries.compactions(found.db, found.session_id(session))
         return _emit(
@@ -130,7 +131,7 @@ def compactions(context: click.Context, *, session: str | None) -> int:
 @session
 @click.pass_context
 def warnings(context: click.Context, *, session: str | None) -> int:
-    """List the levels that contexts reached, newest first."""
+    """List the levels that contexts reached. Newest first."""
     with open_reading(chosen(context)) as found:
         listed = found.warnings(found.session_id(session))
         return _emit(
@@ -148,7 +149,7 @@ def warnings(context: click.Context, *, session: str | None) -> int:
 @click.option("--search", default="", metavar="TEXT", help="Only texts that hold these words.")
 @click.pass_context
 def summaries(context: click.Context, *, session: str | None, search: str) -> int:
-    """List what agents returned and what compactions kept, newest first."""
+    """List what agents returned and compactions kept. Newest first."""
     words = search.encode("utf-8", "replace").decode()
     with open_reading(chosen(context)) as found:
         listed = queries.summaries(found.db, search=words, session_id=found.session_id(session))
@@ -164,7 +165,7 @@ def summaries(context: click.Context, *, session: str | None, search: str) -> in
 @reading
 @click.pass_context
 def totals(context: click.Context) -> int:
-    """Add up the tokens of the whole store, each answer of the API once."""
+    """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_reading(chosen(context)) as found:
         record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"])
         return _emit(context, record, lambda: as_table.counted(record))
@@ -174,7 +175,7 @@ def totals(context: click.Context) -> int:
 @reading
 @click.pass_context
 def doctor(context: click.Context) -> int:
-    """Check that ctxtop can do its work here; code 1 where something is in its way."""
+    """Check that ctxtop can do its work here. Code 1 where something is in its way."""
     from .store_checks import check_all, scan_and_check_all
 
     options = chosen(context)
@@ -228,7 +229,7 @@ def _spent(found: Reading) -> dict[str, SpentRow]:
 
 def _short(found: Reading) -> dict[str, str]:
     # As `ctxtop sessions` writes them, so that every short id is one that --session takes.
-    return as_table.shorten(queries.find_sessions(found.db, ""))
+    return shorten(queries.find_sessions(found.db, ""))
 
 
 def _nothing(found: Reading, what: str, session: str | None = None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ class RefusedError(Exception):
 
 def guard(run: Callable[[], int]) -> int:
     """Run a command; an expected failure is said in one line on stderr."""
+    _open_closed_streams()
     _never_fail_to_encode(sys.stdout)
     try:
         code = run()
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -79,7 +80,14 @@ def _words(error: Exception) -> str:
     return str(error)
 
 
-def _never_fail_to_encode(stream: TextIO | None) -> None:
+def _open_closed_streams() -> None:
+    # After `>&-` Python has none; the store must not be given their numbers.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+
+
+def _never_fail_to_encode(stream: TextIO) -> None:
     # A name on disk may be no UTF-8, and a terminal may not be UTF-8 either.
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:

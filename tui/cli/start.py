@@ -18,7 +18,7 @@ def open_dashboard(config: Path | None, store: Path | None) -> int:
 
     Raises PlaceError or RefusedError where a named place cannot be used.
     """
-    if sys.stdout is None or not sys.stdout.isatty():
+    if not sys.stdout.isatty():
         say("the dashboard needs a terminal; `ctxtop sessions` prints the same")
         return USAGE
     places = resolve(config, store)
@@ -45,5 +45,5 @@ def resolve(config: Path | None, store: Path | None) -> Places:
     except RuntimeError as error:
         # pathlib's word for a ~ without a home and for links in a circle.
         raise RefusedError(
-            f"{error}: name the folder in full with --config-dir and --db"
+            f"{str(error).rstrip('.')}: name the places in full with --config-dir and --db"
         ) from error

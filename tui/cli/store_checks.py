@@ -45,17 +45,25 @@ def scan_and_check_all(places: Places) -> list[Check]:
 def _store_checks(places: Places, failure: str | None) -> list[Check]:
     name, path = "store", places.store
     if failure:
-        return [wrong(name, failure, "choose another place with --db")]
+        return [_failed(failure)]
     if not path.exists():
         return [well(name, f"none at {path} yet: the first scan makes it")]
     try:
         with closing(open_reader(path)) as db:
             return [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
     except StoreError as error:
-        return [wrong(name, str(error), f"move {path} away: ctxtop makes it again")]
+        return [_failed(str(error))]
     except sqlite3.Error as error:
         what, remedy = explain(error)
         return [wrong(name, f"{path}: {what}", remedy)]
+
+
+def _failed(message: str) -> Check:
+    # The store's errors end with what to do.
+    detail, _, remedy = message.rpartition("; ")
+    if not detail:
+        return wrong("store", message, "choose another place with --db")
+    return wrong("store", detail, remedy)
 
 
 def _store(path: Path, db: sqlite3.Connection) -> Check:
