@@ -84,7 +84,8 @@ def _open_closed_streams() -> None:
     # After `>&-` Python has none; the store must not be given their numbers.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- till the end
+            setattr(sys, name, nowhere)
 
 
 def _never_fail_to_encode(stream: TextIO) -> None:

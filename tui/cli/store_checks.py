@@ -45,24 +45,26 @@ def scan_and_check_all(places: Places) -> list[Check]:
 def _store_checks(places: Places, failure: str | None) -> list[Check]:
     name, path = "store", places.store
     if failure:
-        return [_failed(failure)]
+        return [_failed(failure, path)]
     if not path.exists():
         return [well(name, f"none at {path} yet: the first scan makes it")]
     try:
         with closing(open_reader(path)) as db:
             return [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
     except StoreError as error:
-        return [_failed(str(error))]
+        return [_failed(str(error), path)]
     except sqlite3.Error as error:
         what, remedy = explain(error)
         return [wrong(name, f"{path}: {what}", remedy)]
 
 
-def _failed(message: str) -> Check:
+def _failed(message: str, path: Path) -> Check:
     # The store's errors end with what to do.
     detail, _, remedy = message.rpartition("; ")
     if not detail:
         return wrong("store", message, "choose another place with --db")
+    if "doctor" in remedy:
+        remedy = f"move {path} away: the next start makes it again"
     return wrong("store", detail, remedy)
 
 
