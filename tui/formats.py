@@ -10,7 +10,6 @@ from rich.cells import cell_len, chop_cells
 NOTHING: Final = "–"
 """What stands where nothing is known."""
 
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _THOUSAND: Final = 1_000
 _MILLION: Final = 1_000_000
 _MODEL: Final = re.compile(
@@ -38,13 +37,12 @@ def percent(ratio: float | None) -> str:
 
 
 def bar(ratio: float | None, cells: int) -> str:
-    """Draw a ratio of 1 as a bar of `cells` cells, exact to an eighth."""
-    eighths = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8)
-    if ratio and eighths == 0:
-        eighths = 1
-    full, rest = divmod(eighths, 8)
-    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
-    return drawn.ljust(cells)
+    """Draw a ratio of 1 as the filled part of a bar of `cells` cells, exact to half a cell."""
+    halves = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 2)
+    if ratio and halves == 0:
+        halves = 1
+    full, rest = divmod(halves, 2)
+    return "▄" * full + ("▖" if rest else "")
 
 
 def age(milliseconds: int | None) -> str:

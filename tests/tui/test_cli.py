@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from ctxtop.tui.cli import main
+from ctxtop.tui.cli.cells import bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -351,6 +352,13 @@ def test_hostile_names_on_disk_are_harmless(run: Callable[..., Ended], config: P
     programs = run("sessions", "--json")
     assert "\x1b" not in programs.out
     assert programs.json[0]["transcript_path"] == str(name)
+
+
+def test_a_bar_never_looks_fuller_than_it_is() -> None:
+    assert bar(0.86, 10) == "████████▌░"
+    assert bar(0.999, 10) == "█████████▉"
+    assert (bar(1.0, 4), bar(7.0, 4)) == ("████", "████")
+    assert (bar(0.001, 4), bar(0.0, 4), bar(None, 4)) == ("▏░░░", "░░░░", "░░░░")
 
 
 @pytest.mark.parametrize("words", [("--json", "sessions"), ("sessions", "--json")])

@@ -168,7 +168,7 @@ def test_ctrl_c_ends_with_130(
     monkeypatch.setitem(
         sys.modules,
         "ctxtop.tui.app",
-        SimpleNamespace(run_dashboard=interrupt),  # type: ignore[arg-type]
+        SimpleNamespace(run_dashboard=interrupt),
     )
     on_a_terminal(monkeypatch)
     assert run(monkeypatch) == 130

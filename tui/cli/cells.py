@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
 from ...core.context import ContextState
-from ..formats import NOTHING, age, bar, percent, tokens
+from ..formats import NOTHING, age, percent, tokens
 from .columns import Cell
 
 if TYPE_CHECKING:
@@ -19,12 +19,24 @@ if TYPE_CHECKING:
 BAR_CELLS: Final = 10
 SHORTEST_ID: Final = 8
 
+_EIGHTHS: Final = "░▏▎▍▌▋▊▉"
+_ROUNDING: Final = 1e-9
+"""0.29 × 100 is 28.999…: products this close are the same."""
+
 
 def gauge(context: Context) -> Cell:
     """Draw the bar and, beside it, its number."""
-    drawn = bar(context.ratio, BAR_CELLS).replace(" ", "░")
+    drawn = bar(context.ratio, BAR_CELLS)
     number = f"{_sign(context)}{percent(context.ratio)}"
     return Cell(f"{drawn} {number:>6}", context.level.value if context.level else "")
+
+
+def bar(ratio: float | None, cells: int) -> str:
+    """Draw a ratio of 1 in `cells` cells, to the eighth below: only what is full looks full."""
+    eighths = int(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8 + _ROUNDING)
+    full, rest = divmod(max(eighths, 1) if ratio else 0, 8)
+    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return drawn.ljust(cells, "░")
 
 
 def fill(context: Context) -> str:

@@ -14,7 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ... import __version__
+from ctxtop import __version__
+
 from ...collectors.folder import find_files
 from ...collectors.registry import read_registry
 from ...core.store import queries

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from ctxtop import __version__
 
-from ... import __version__
 from ...core.store import queries
 from . import as_json, as_table
 from .cells import shorten

@@ -35,7 +35,7 @@ def guard(run: Callable[[], int]) -> int:
         _close_quietly()
         return DONE
     except _expected() as error:
-        say(_words(error))
+        say(words(error))
         if isinstance(error, OSError):
             _close_quietly()
         return FAILED
@@ -55,17 +55,8 @@ def say_all(messages: Iterable[object]) -> None:
         say(str(message))
 
 
-def _expected() -> tuple[type[Exception], ...]:
-    # Asked only when something was raised: the imports are not the fast path's.
-    import sqlite3
-
-    from ...core.store.database import StoreError
-    from ..places import PlaceError
-
-    return (RefusedError, PlaceError, StoreError, sqlite3.Error, OSError, UnicodeEncodeError)
-
-
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """Say what an expected failure means, in one line."""
     import sqlite3
 
     from ...core.store.database import explain
@@ -78,6 +69,16 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
     return str(error)
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    # Asked only when something was raised: the imports are not the fast path's.
+    import sqlite3
+
+    from ...core.store.database import StoreError
+    from ..places import PlaceError
+
+    return (RefusedError, PlaceError, StoreError, sqlite3.Error, OSError, UnicodeEncodeError)
 
 
 def _open_closed_streams() -> None:

@@ -12,7 +12,7 @@ from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .checks import Check, folder_checks, machine_checks, plural, well, wrong
-from .report import say_all
+from .report import say_all, words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +37,8 @@ def scan_and_check_all(places: Places) -> list[Check]:
     try:
         if places.exists:
             say_all(bring_up_to_date(places).notices)
-    except (PlaceError, StoreError, OSError) as error:
-        failure = str(error)
+    except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
+        failure = words(error)
     return [*folder_checks(places), *_store_checks(places, failure), *machine_checks()]
 
 
