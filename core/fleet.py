@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .agents import Agent, make_agent
+from .agents import Agent, AgentStatus, make_agent
 from .levels import LevelWarning, Point, find_warnings
 from .sessions import Evidence, Session, Status, make_session
 from .store import queries
@@ -64,6 +64,15 @@ def fullness(session: Session) -> float:
 def by_newest(session: Session) -> tuple[object, ...]:
     """Sort key: newest activity first."""
     return (-(session.last_activity_at or 0), session.session_id)
+
+
+def agent_by_newest(agent: Agent) -> tuple[object, ...]:
+    """Sort key: the agents at work, then the newest activity first."""
+    return (
+        agent.status is not AgentStatus.RUNNING,
+        -(agent.ended_at or agent.started_at or 0),
+        agent.agent_id,
+    )
 
 
 def read_agents(

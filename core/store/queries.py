@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .rows import (
@@ -15,7 +17,6 @@ from .rows import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Sequence
 
 Record = TypeVar("Record")
@@ -134,6 +135,24 @@ def summary_mark(db: sqlite3.Connection) -> tuple[int, int]:
     """Mark that moves when summaries come or go."""
     row = db.execute("SELECT COALESCE(MAX(summary_id), 0), COUNT(*) FROM summary").fetchone()
     return int(row[0]), int(row[1])
+def claimed_root(db: sqlite3.Connection) -> str | None:
+    """Name the Claude Code folder whose facts these are; None before the first scan."""
+    row = db.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
+    return None if row is None else str(row[0])
+
+
+def schema_version(db: sqlite3.Connection) -> str:
+    """Name the newest migration that the store has."""
+    row = db.execute(
+        "SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop' ORDER BY id DESC"
+    ).fetchone()
+    return str(row[0]) if row else "none"
+
+
+def has_full_text_search() -> bool:
+    """Say whether this Python's SQLite was built with FTS5."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        return bool(db.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
 
 
 def data_version(db: sqlite3.Connection) -> int:

@@ -1,0 +1,613 @@
+"""The command line on a folder that the tests write themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from ctxtop.tui.cli import main
+from ctxtop.tui.cli.cells import bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FULL = "0a000000-0000-4000-8000-000000000001"
+COMPACTED = "0a000000-0000-4000-8000-000000000002"
+HOSTILE = "0b000000-0000-4000-8000-000000000003"
+PROJECT = "-home-dev-x"
+
+KEYS = {
+    "scan": "files bytes lines bad_lines unknown_types sessions agents seconds",
+    "sessions": "session_id title project model client_version live status tmux context_tokens"
+    " context_state window_tokens window_source used_ratio level trigger_tokens trigger_source"
+    " trigger_ratio turns_left compactions last_compaction_at agents agents_noncompliant"
+    " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
+    " last_activity_at transcript_path",
+    "agents": "agent_id session_id parent_agent_id agent_type description model status"
+    " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
+    " result_chars result_tokens expected_format verdict violations warnings marker_origin"
+    " blocked context_summary",
+    "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
+    " dropped_tokens duration_ms kept_messages summary forgotten",
+    "warnings": "session_id agent_id level threshold ratio at cleared_at",
+    "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
+    " sessions",
+    "summaries": "kind session_id agent_id agent_type at tokens text",
+    "doctor": "checks",
+}
+READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals")
+NULL_IN_THIS_VERSION = {
+    "sessions": (
+        "trigger_tokens",
+        "trigger_source",
+        "trigger_ratio",
+        "turns_left",
+        "agents_noncompliant",
+    ),
+    "agents": ("expected_format", "verdict", "marker_origin", "blocked"),
+    "compactions": ("forgotten",),
+}
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 -- any JSON
+        return json.loads(self.out)
+
+
+def user(text: str, second: int, **more: object) -> dict[str, object]:
+    return {
+        "type": "user",
+        "uuid": f"u-{second}",
+        "timestamp": time_at(second),
+        "cwd": "/home/dev/x",
+        "version": "2.1.329",
+        "message": {"role": "user", "content": text},
+        **more,
+    }
+
+
+def answer(tokens: int, second: int, model: str = "claude-haiku-4-5") -> dict[str, object]:
+    usage = {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 100,
+        "cache_read_input_tokens": tokens - 110,
+        "output_tokens": 7,
+    }
+    return {
+        "type": "assistant",
+        "uuid": f"a-{second}",
+        "timestamp": time_at(second),
+        "message": {
+            "id": f"msg-{second}-{tokens}",
+            "model": model,
+            "role": "assistant",
+            "content": [{"type": "text", "text": "done"}],
+            "usage": usage,
+        },
+    }
+
+
+def time_at(second: int) -> str:
+    return f"2026-01-02T03:{second // 60:02}:{second % 60:02}.500Z"
+
+
+def write(path: Path, *lines: dict[str, object] | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+@pytest.fixture
+def config(home: Path) -> Path:
+    """Three sessions: one full with an agent, one compacted, one with hostile text."""
+    folder = home / ".claude"
+    project = folder / "projects" / PROJECT
+    result: dict[str, object] = {
+        "type": "user",
+        "uuid": "u-return",
+        "timestamp": time_at(20),
+        "message": {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}],
+        },
+        "toolUseResult": {
+            "agentId": "abc",
+            "status": "completed",
+            "content": [{"type": "text", "text": "[COMPRESSED]\nkolibri found"}],
+            "totalToolUseCount": 3,
+        },
+    }
+    launch = answer(50_000, 5)
+    launch["message"]["content"] = [  # type: ignore[index]
+        {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "Agent",
+            "input": {"subagent_type": "reviewer", "description": "look"},
+        }
+    ]
+    write(
+        project / f"{FULL}.jsonl",
+        user("Fix the parser", 1),
+        launch,
+        result,
+        answer(172_000, 30),
+    )
+    write(
+        project / FULL / "subagents" / "agent-abc.jsonl",
+        user("look", 6, isSidechain=True),
+        answer(20_000, 10),
+    )
+    write(
+        project / FULL / "subagents" / "agent-abc.meta.json",
+        {
+            "agentType": "reviewer",
+            "description": "look",
+            "toolUseId": "toolu_1",
+            "finished": True,
+        },
+    )
+    boundary: dict[str, object] = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "uuid": "b-1",
+        "timestamp": time_at(50),
+        "compactMetadata": {
+            "trigger": "auto",
+            "preTokens": 160_000,
+            "postTokens": 2_500,
+            "durationMs": 1_500,
+            "preservedMessages": {"uuids": ["x", "y"]},
+        },
+    }
+    write(
+        project / f"{COMPACTED}.jsonl",
+        user("Long work", 40),
+        answer(160_000, 45),
+        boundary,
+        user("Summary: kept the plan", 51, isCompactSummary=True),
+        "{not json",
+        {"type": "never-seen", "timestamp": time_at(52)},
+    )
+    write(
+        project / f"{HOSTILE}.jsonl",
+        user("[/foo] [red]x[/] \x1b]0;owned\x07\x1b[31m 漢字漢字", 60),
+        answer(412_000, 61, "claude-opus-5-5"),
+    )
+    return folder
+
+
+@pytest.fixture
+def run(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    def call(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ended(ended.value.code, out, err)
+
+    return call
+
+
+@pytest.mark.parametrize("command", KEYS)
+def test_json_has_the_keys_of_the_contract_in_order(
+    run: Callable[..., Ended], config: Path, command: str
+) -> None:
+    ended = run(command, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    records = ended.json if isinstance(ended.json, list) else [ended.json]
+    assert records
+    for record in records:
+        assert list(record) == KEYS[command].split()
+        assert all(record[key] is None for key in NULL_IN_THIS_VERSION.get(command, ()))
+
+
+def test_sessions_say_how_full_they_are(run: Callable[..., Ended], config: Path) -> None:
+    hostile, compacted, full = run("sessions", "--json").json
+    assert [hostile["session_id"], compacted["session_id"], full["session_id"]] == [
+        HOSTILE,
+        COMPACTED,
+        FULL,
+    ]
+    assert (full["context_tokens"], full["window_tokens"], full["used_ratio"]) == (
+        172_000,
+        200_000,
+        0.86,
+    )
+    assert (full["level"], full["context_state"], full["status"]) == ("high", "measured", "ended")
+    assert (full["agents"], full["title"], full["live"]) == (1, "Fix the parser", False)
+    assert full["started_at"] == "2026-01-02T03:00:01.500Z"
+    assert full["last_activity_at"] == "2026-01-02T03:00:30.500Z"
+    assert full["transcript_path"] == str(config / "projects" / PROJECT / f"{FULL}.jsonl")
+    # Its own two answers and its agent's.
+    assert (full["input_tokens"], full["cache_creation_tokens"]) == (30, 300)
+    assert (full["cache_read_tokens"], full["output_tokens"]) == (242_000 - 330, 21)
+    assert (compacted["context_tokens"], compacted["context_state"]) == (2_500, "estimated")
+    assert compacted["last_compaction_at"] == "2026-01-02T03:00:50.500Z"
+    assert (hostile["window_tokens"], hostile["window_source"]) == (1_000_000, "session_usage")
+
+
+def test_agents_say_what_they_gave_back(run: Callable[..., Ended], config: Path) -> None:
+    (agent,) = run("agents", "--json").json
+    assert (agent["agent_id"], agent["session_id"], agent["agent_type"]) == (
+        "abc",
+        FULL,
+        "reviewer",
+    )
+    assert (agent["status"], agent["context_tokens"], agent["tool_uses"]) == (
+        "completed",
+        20_000,
+        3,
+    )
+    assert (agent["result_lines"], agent["result_chars"]) == (2, 26)
+    assert agent["context_summary"] == "[COMPRESSED]\nkolibri found"
+    assert (agent["violations"], agent["warnings"]) == ([], [])
+
+
+def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path) -> None:
+    (compaction,) = run("compactions", "--json").json
+    assert (compaction["boundary_uuid"], compaction["trigger"]) == ("b-1", "auto")
+    assert (compaction["pre_tokens"], compaction["post_tokens"]) == (160_000, 2_500)
+    assert (compaction["kept_messages"], compaction["duration_ms"]) == (2, 1_500)
+    assert compaction["summary"] == "Summary: kept the plan"
+    warnings = run("warnings", "--json").json
+    assert [each["at"] for each in warnings] == sorted(
+        (each["at"] for each in warnings), reverse=True
+    )
+    of_full = {each["level"]: each for each in warnings if each["session_id"] == FULL}
+    assert set(of_full) == {"notice", "warning", "high"}
+    assert (of_full["high"]["threshold"], of_full["high"]["ratio"]) == (0.85, 0.86)
+    cleared = [each["cleared_at"] for each in warnings if each["session_id"] == COMPACTED]
+    assert cleared == ["2026-01-02T03:00:50.500Z"] * 2
+    assert run("totals", "--json").json == {
+        "input_tokens": 50,
+        "cache_creation_tokens": 500,
+        "cache_read_tokens": 50_000 + 172_000 + 20_000 + 160_000 + 412_000 - 5 * 110,
+        "output_tokens": 35,
+        "responses": 5,
+        "sessions": 3,
+    }
+
+
+def test_summaries_are_searched(run: Callable[..., Ended], config: Path) -> None:
+    assert {each["kind"] for each in run("summaries", "--json").json} == {"agent", "boundary"}
+    (found,) = run("summaries", "--search", "kolib", "--json").json
+    assert (found["agent_id"], found["agent_type"]) == ("abc", "reviewer")
+    assert "kolibri found" in run("summaries", "--search", "kolibri").out
+    for odd in ('"', "NEAR(", "*", "a AND", "\udcff"):
+        assert run("summaries", "--search", odd).code == 0
+
+
+def test_scan_counts_and_lists_what_is_bad(run: Callable[..., Ended], config: Path) -> None:
+    scanned = run("scan", "--json").json
+    assert (scanned["files"], scanned["lines"], scanned["bad_lines"]) == (4, 14, 1)
+    assert (scanned["sessions"], scanned["agents"]) == (3, 1)
+    assert scanned["unknown_types"] == {"never-seen": 1}
+    files = config.rglob("*.jsonl")
+    assert scanned["bytes"] == sum(path.stat().st_size for path in files)
+    (bad,) = run("scan", "--bad", "--json").json["bad"]
+    text = Path(bad["file"]).read_bytes()
+    assert text[bad["offset"] : bad["offset"] + bad["length"]] == b"{not json"
+    shown = run("scan", "--bad")
+    assert f"{bad['file']} at {bad['offset']}" in shown.out
+    assert shown.code == 0
+
+
+@pytest.mark.parametrize("command", [*READING, "scan", "doctor"])
+def test_people_get_lines_without_escapes(
+    run: Callable[..., Ended], config: Path, command: str
+) -> None:
+    ended = run(command)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.strip()
+    assert not {"\x1b", "\x07"} & set(ended.out)
+
+
+def test_tables_fit_the_width_and_keep_their_numbers(
+    run: Callable[..., Ended], config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.cells import cell_len
+
+    out = run("sessions").out
+    assert "[/foo] [red]x[/] ]0;owned[31m 漢字漢字" in out
+    assert "172 k of 200 k" in out
+    assert "≈2.5 k of 200 k" in out
+    for columns in (120, 100, 80, 70):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = run("sessions").out
+        assert "172 k of 200 k" in out
+        assert "86 %" in out
+        assert max(cell_len(line) for line in out.splitlines()) <= columns
+
+
+def test_hostile_names_on_disk_are_harmless(run: Callable[..., Ended], config: Path) -> None:
+    name = config / "projects" / "p\x1b[31m\nq" / "\x1b]0;x\x07.jsonl"
+    write(name, {"type": "ai-title", "aiTitle": "t", "timestamp": time_at(70)})
+    people = run("sessions")
+    assert "\x1b" not in people.out + people.err
+    assert len(people.out.splitlines()) == 5
+    programs = run("sessions", "--json")
+    assert "\x1b" not in programs.out
+    assert programs.json[0]["transcript_path"] == str(name)
+
+
+def test_a_bar_never_looks_fuller_than_it_is() -> None:
+    assert bar(0.86, 10) == "████████▌░"
+    assert bar(0.999, 10) == "█████████▉"
+    assert (bar(1.0, 4), bar(7.0, 4)) == ("████", "████")
+    assert (bar(0.001, 4), bar(0.0, 4), bar(None, 4)) == ("▏░░░", "░░░░", "░░░░")
+
+
+@pytest.mark.parametrize("words", [("--json", "sessions"), ("sessions", "--json")])
+def test_common_options_stand_before_or_after(
+    run: Callable[..., Ended], config: Path, home: Path, words: tuple[str, str]
+) -> None:
+    other, store = home / "other", home / "s.db"
+    config.rename(other)
+    before = run("--config-dir", str(other), "--db", str(store), *words)
+    after = run(*words, "--config-dir", str(other), "--db", str(store))
+    assert len(before.json) == len(after.json) == 3
+    assert store.stat().st_mode & 0o777 == 0o600
+
+
+def test_places_come_from_the_environment(
+    run: Callable[..., Ended], config: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.rename(home / "other")
+    monkeypatch.setenv("CTXTOP_CONFIG_DIR", str(home / "other"))
+    monkeypatch.setenv("CTXTOP_DB", str(home / "s.db"))
+    assert len(run("sessions", "--json").json) == 3
+    assert (home / "s.db").exists()
+
+
+def test_no_scan_reads_the_store_as_it_is(run: Callable[..., Ended], config: Path) -> None:
+    none_yet = run("sessions", "--no-scan")
+    assert none_yet.code == 1
+    assert one_line(none_yet.err).startswith("ctxtop: no store at ")
+    run("scan")
+    (config / "projects" / PROJECT / f"{FULL}.jsonl").unlink()
+    gone = {each["session_id"]: each["status"] for each in run("sessions", "--json").json}
+    assert gone[FULL] == "gone"
+    write(config / "projects" / PROJECT / "new.jsonl", user("new", 80))
+    assert len(run("sessions", "--no-scan", "--json").json) == 3
+    assert len(run("--no-scan", "sessions", "--json").json) == 3
+    assert len(run("sessions", "--json").json) == 4
+
+
+@pytest.mark.parametrize("command", ["agents", "compactions", "warnings", "summaries"])
+def test_a_session_is_named_by_the_start_of_its_id(
+    run: Callable[..., Ended], config: Path, command: str
+) -> None:
+    ended = run(command, "--session", "0B", "--json")
+    assert {each["session_id"] for each in ended.json} <= {HOSTILE}
+    whole = run(command, "--session", FULL, "--json")
+    assert {each["session_id"] for each in whole.json} <= {FULL}
+    unknown = run(command, "--session", "zz")
+    assert unknown.code == 1
+    assert "`ctxtop sessions` lists them" in one_line(unknown.err)
+    several = run(command, "--session", "0a")
+    assert several.code == 1
+    assert "2 sessions begin with '0a'" in one_line(several.err)
+
+
+def test_short_ids_of_the_table_are_taken(run: Callable[..., Ended], config: Path) -> None:
+    shown = [line.split()[0] for line in run("sessions").out.splitlines()[1:]]
+    for short in shown:
+        assert run("agents", "--session", short).code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("no-such-command",),
+        ("sessions", "--jsn"),
+        ("agents", "--session"),
+        ("sessions", "extra"),
+        ("sessions", "--db", ""),
+        ("scan", "--no-scan"),
+        ("--no-scan", "scan"),
+        ("--json",),
+        ("--no-scan",),
+        ("demo", "--db", "x.db"),
+        ("demo", "--json"),
+        ("--config-dir", "x", "demo", "--once"),
+    ],
+)
+def test_usage_errors_are_one_line_and_code_2(
+    run: Callable[..., Ended], config: Path, words: tuple[str, ...]
+) -> None:
+    ended = run(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--help`" in one_line(ended.err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--config-dir", "/nowhere/at/all", "sessions"),
+        ("sessions", "--config-dir", "~nobody-of-that-name/x"),
+        ("sessions", "--config-dir", "a" * 5000),
+        ("sessions", "--db", "."),
+        ("sessions", "--db", "/dev/null/x.db"),
+    ],
+)
+def test_places_that_cannot_be_used_are_one_line_and_code_1(
+    run: Callable[..., Ended], config: Path, words: tuple[str, ...]
+) -> None:
+    ended = run(*words)
+    assert (ended.code, ended.out) == (1, "")
+    assert one_line(ended.err).startswith("ctxtop: ")
+
+
+def test_a_missing_default_folder_is_an_error_for_a_command(
+    run: Callable[..., Ended], home: Path
+) -> None:
+    ended = run("sessions")
+    assert ended.code == 1
+    assert "--config-dir" in one_line(ended.err)
+    assert not (home / "state").exists()
+
+
+def test_an_empty_folder_is_said_in_one_line(run: Callable[..., Ended], home: Path) -> None:
+    (home / ".claude").mkdir()
+    for command in ("sessions", "agents", "compactions", "warnings", "summaries"):
+        ended = run(command)
+        assert ended.code == 0
+        assert ended.out == f"no {command} yet in {home / '.claude'}\n"
+        assert run(command, "--json").json == []
+    assert run("totals", "--json").json["responses"] == 0
+
+
+def test_a_store_of_another_folder_is_refused(
+    run: Callable[..., Ended], config: Path, home: Path
+) -> None:
+    store = str(home / "s.db")
+    assert run("scan", "--db", store).code == 0
+    (home / "other").mkdir()
+    for more in ((), ("--no-scan",)):
+        ended = run("sessions", "--db", store, "--config-dir", str(home / "other"), *more)
+        assert ended.code == 1
+        assert "give another --db" in one_line(ended.err)
+
+
+def test_a_damaged_store_is_set_aside_and_said(
+    run: Callable[..., Ended], config: Path, home: Path
+) -> None:
+    store = home / "s.db"
+    store.write_text("no database " * 100)
+    assert run("sessions", "--no-scan", "--db", str(store)).code == 1
+    ended = run("sessions", "--json", "--db", str(store))
+    assert (ended.code, len(ended.json)) == (0, 3)
+    assert "made again" in one_line(ended.err)
+
+
+def test_troubles_are_told_beside_the_output(run: Callable[..., Ended], config: Path) -> None:
+    (config / "projects" / PROJECT / "link.jsonl").symlink_to("/etc/passwd")
+    ended = run("sessions", "--json")
+    assert (ended.code, len(ended.json)) == (0, 3)
+    assert "link.jsonl" in one_line(ended.err)
+    assert "root:" not in ended.out
+
+
+def test_doctor_tells_what_is_in_the_way(
+    run: Callable[..., Ended], config: Path, home: Path
+) -> None:
+    checks = {each["name"]: each for each in run("doctor", "--json").json["checks"]}
+    assert {"claude folder", "store", "sqlite", "token table", "watching"} <= set(checks)
+    assert all(list(each) == ["name", "ok", "detail", "fix"] for each in checks.values())
+    assert "0600 in 0700" in checks["store"]["detail"]
+    assert checks["bad lines"]["detail"] == "1 line set aside"
+    assert "never-seen 1" in checks["unknown types"]["detail"]
+    store = home / "s.db"
+    store.write_text("no database " * 100)
+    ended = run("doctor", "--no-scan", "--db", str(store))
+    assert ended.code == 1
+    assert "✗ store" in ended.out
+    assert one_line(ended.err) == "ctxtop: 1 of 10 checks failed: store"
+
+
+def test_doctor_without_a_folder_makes_nothing(run: Callable[..., Ended], home: Path) -> None:
+    ended = run("doctor")
+    assert ended.code == 1
+    assert "✗ claude folder" in ended.out
+    assert not (home / "state").exists()
+
+
+def test_version_and_help(run: Callable[..., Ended]) -> None:
+    assert run("--version").out == "ctxtop 0.1.0\n"
+    for words in (("--help",), ("sessions", "-h")):
+        ended = run(*words)
+        assert (ended.code, ended.err) == (0, "")
+        assert "--config-dir" in ended.out
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(config: Path) -> None:
+    ended = shell(
+        f"{sys.executable} -m ctxtop scan; {sys.executable} -m ctxtop --no-scan"
+        " summaries --json | head -1"
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("[\n")
+
+
+def test_closed_and_full_outputs_are_no_traceback(config: Path) -> None:
+    closed = shell(f"{sys.executable} -m ctxtop sessions >&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+    if Path("/dev/full").exists():
+        full = shell(f"{sys.executable} -m ctxtop sessions > /dev/full")
+        assert full.returncode == 1
+        assert one_line(full.stderr) == "ctxtop: No space left on device"
+
+
+def test_plain_signs_where_the_output_is_not_utf8(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    people = shell(f"{sys.executable} -m ctxtop sessions")
+    assert "86 %" in people.stdout
+    assert people.stdout.isascii()
+    programs = shell(f"{sys.executable} -m ctxtop sessions --json")
+    assert "漢字" in json.loads(programs.stdout)[0]["title"]
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)
+
+
+def one_line(text: str) -> str:
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+@pytest.fixture
+def corpus(home: Path) -> Path:
+    shared = os.environ.get("CTXTOP_SHARED")
+    if not shared:
+        pytest.skip("CTXTOP_SHARED does not name the recorded transcripts")
+    import shutil
+
+    return Path(shutil.copytree(Path(shared) / "corpus/current/config", home / ".claude"))
+
+
+def test_recorded_sessions(run: Callable[..., Ended], corpus: Path) -> None:
+    sessions = {each["session_id"][:13]: each for each in run("sessions", "--json").json}
+    assert len(sessions) == 7
+    full = sessions["aaaaaaaa-0001"]
+    assert (full["context_tokens"], full["window_tokens"]) == (172_000, 200_000)
+    assert (full["used_ratio"], full["level"]) == (0.86, "high")
+    large = sessions["aaaaaaaa-0005"]
+    assert (large["context_tokens"], large["window_tokens"]) == (412_000, 1_000_000)
+    compacted = sessions["aaaaaaaa-0003"]
+    assert (compacted["compactions"], compacted["context_tokens"]) == (1, 26_000)
+    agents = run("agents", "--session", "aaaaaaaa-0002", "--json").json
+    assert {each["agent_type"] for each in agents} == {
+        "node-backend",
+        "react-frontend",
+        "reviewer",
+        "general-purpose",
+    }
+    assert len(agents) == 4

@@ -1,0 +1,176 @@
+"""`ctxtop` alone: what it imports, and where it opens."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.tui.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# msgspec is not in this list: Claude Code's folder is described with the store's facts.
+LATE = ("click", "sqlite_utils", "psutil", "tiktoken", "watchfiles", "ctxtop.tui.cli.commands")
+
+PROBE = f"""
+import sys, types
+def run_dashboard(places):
+    print(sorted(name for name in {LATE!r} if name in sys.modules), file=sys.stderr)
+    return 7
+stub = types.ModuleType("ctxtop.tui.app")
+stub.run_dashboard = run_dashboard
+sys.modules["ctxtop.tui.app"] = stub
+sys.argv = ["ctxtop"]
+sys.stdout.isatty = lambda: True
+from ctxtop.tui.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What was opened, in place of the dashboard and the demo."""
+    calls: list[tuple[str, Any]] = []
+
+    def run_dashboard(places: object) -> int:
+        calls.append(("dashboard", places))
+        return 0
+
+    def run_demo(notice: str | None = None) -> int:
+        calls.append(("demo", notice))
+        return 0
+
+    app, demo = ModuleType("ctxtop.tui.app"), ModuleType("ctxtop.tui.demo")
+    vars(app).update(run_dashboard=run_dashboard)
+    vars(demo).update(run_demo=run_demo, make_once=lambda: "/made/here")
+    monkeypatch.setitem(sys.modules, "ctxtop.tui.app", app)
+    monkeypatch.setitem(sys.modules, "ctxtop.tui.demo", demo)
+    return calls
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+def test_nothing_late_is_imported_before_the_dashboard(home: Path) -> None:
+    (home / ".claude").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stderr.strip()) == (7, "[]")
+
+
+def test_the_dashboard_opens_on_the_default_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch, opened: list[tuple[str, Any]]
+) -> None:
+    (home / ".claude").mkdir()
+    on_a_terminal(monkeypatch)
+    assert run(monkeypatch) == 0
+    ((what, places),) = opened
+    assert (what, places.config_dir) == ("dashboard", home / ".claude")
+
+
+def test_options_alone_open_the_dashboard(
+    home: Path, monkeypatch: pytest.MonkeyPatch, opened: list[tuple[str, Any]]
+) -> None:
+    on_a_terminal(monkeypatch)
+    assert run(monkeypatch, "--config-dir", str(home), "--db", str(home / "s.db")) == 0
+    ((what, places),) = opened
+    assert (what, places.config_dir, places.store) == ("dashboard", home, home / "s.db")
+
+
+def test_without_a_terminal_one_line_and_code_2(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[tuple[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (home / ".claude").mkdir()
+    assert run(monkeypatch) == 2
+    assert capsys.readouterr() == (
+        "",
+        "ctxtop: the dashboard needs a terminal; `ctxtop sessions` prints the same\n",
+    )
+    assert run(monkeypatch, "demo") == 2
+    assert opened == []
+
+
+def test_without_a_folder_the_demo_says_so(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[tuple[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    on_a_terminal(monkeypatch)
+    assert run(monkeypatch) == 0
+    ((what, notice),) = opened
+    assert what == "demo"
+    assert str(home / ".claude") in notice
+    assert capsys.readouterr().err == f"ctxtop: {notice}\n"
+
+
+def test_a_named_folder_that_is_missing_is_an_error(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[tuple[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    on_a_terminal(monkeypatch)
+    monkeypatch.setenv("CTXTOP_CONFIG_DIR", str(home / "nowhere"))
+    assert run(monkeypatch) == 1
+    assert capsys.readouterr().err.startswith("ctxtop: no folder at ")
+    assert opened == []
+
+
+def test_the_demo_is_made_or_opened(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[tuple[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, "demo", "--once") == 0
+    assert capsys.readouterr().out == "/made/here\n"
+    assert run(monkeypatch, "--json", "demo", "--once") == 0
+    assert capsys.readouterr().out == '{\n  "config_dir": "/made/here"\n}\n'
+    on_a_terminal(monkeypatch)
+    assert run(monkeypatch, "demo") == 0
+    assert opened == [("demo", None)]
+
+
+def test_ctrl_c_ends_with_130(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: object) -> int:
+        raise KeyboardInterrupt
+
+    (home / ".claude").mkdir()
+    monkeypatch.setitem(
+        sys.modules,
+        "ctxtop.tui.app",
+        SimpleNamespace(run_dashboard=interrupt),
+    )
+    on_a_terminal(monkeypatch)
+    assert run(monkeypatch) == 130
+    assert run(monkeypatch, "--config-dir", str(home)) == 130
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,207 @@
+"""What programs read: every key of the contract, null where it does not apply."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.store import queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ...core.agents import Agent
+    from ...core.fleet import ContextWarning
+    from ...core.sessions import Session
+    from ...core.store.rows import CompactionRow, SpentRow, SummaryRow
+    from .checks import Check
+    from .reading import Reading
+
+Record = dict[str, Any]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Below 0x20 json escapes by itself; these a terminal could obey as well.
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def dumps(value: object, encoding: str) -> str:
+    """Write JSON for people's eyes and for an output of this encoding."""
+    is_utf8 = encoding.lower().replace("-", "") == "utf8"
+    text = json.dumps(value, ensure_ascii=not is_utf8, indent=2)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def time_of(at_ms: int | None) -> str | None:
+    """Write milliseconds since 1970 as ISO 8601 in UTC."""
+    if at_ms is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Record:
+    """One object of `ctxtop sessions`."""
+    context = found.context
+    own = spent.get(found.session_id)
+    return {
+        "session_id": found.session_id,
+        "title": found.title,
+        "project": found.project,
+        "model": found.model,
+        "client_version": found.client_version,
+        "live": found.live,
+        "status": found.status.value,
+        "tmux": found.tmux,
+        "context_tokens": context.tokens,
+        "context_state": context.state.value,
+        "window_tokens": context.window.tokens,
+        "window_source": context.window.source.value,
+        "used_ratio": context.ratio,
+        "level": context.level.value if context.level else None,
+        "trigger_tokens": None,
+        "trigger_source": None,
+        "trigger_ratio": None,
+        "turns_left": None,
+        "compactions": found.compactions,
+        "last_compaction_at": time_of(found.last_compaction_at),
+        "agents": found.agents,
+        "agents_noncompliant": None,
+        "input_tokens": own.input_tokens if own else 0,
+        "cache_creation_tokens": own.cache_creation_tokens if own else 0,
+        "cache_read_tokens": own.cache_read_tokens if own else 0,
+        "output_tokens": own.output_tokens if own else 0,
+        "started_at": time_of(found.started_at),
+        "last_activity_at": time_of(found.last_activity_at),
+        "transcript_path": str(projects / found.path),
+    }
+
+
+def agent(found: Agent) -> Record:
+    """One object of `ctxtop agents`."""
+    context = found.context
+    result = found.result
+    return {
+        "agent_id": found.agent_id,
+        "session_id": found.session_id,
+        "parent_agent_id": found.parent_agent_id,
+        "agent_type": found.agent_type,
+        "description": found.description,
+        "model": found.model,
+        "status": found.status.value,
+        "context_tokens": context.tokens,
+        "window_tokens": context.window.tokens,
+        "used_ratio": context.ratio,
+        "level": context.level.value if context.level else None,
+        "tool_uses": found.tool_uses,
+        "started_at": time_of(found.started_at),
+        "ended_at": time_of(found.ended_at),
+        "result_lines": result.lines if result else None,
+        "result_chars": result.chars if result else None,
+        "result_tokens": result.estimated_tokens if result else None,
+        "expected_format": None,
+        "verdict": None,
+        "violations": [],
+        "warnings": [],
+        "marker_origin": None,
+        "blocked": None,
+        "context_summary": result.text if result else found.reply,
+    }
+
+
+def compaction(row: CompactionRow) -> Record:
+    """One object of `ctxtop compactions`."""
+    return {
+        "session_id": row.session_id,
+        "agent_id": row.agent_id,
+        "boundary_uuid": row.uuid,
+        "at": time_of(row.at),
+        "trigger": row.trigger,
+        "pre_tokens": row.pre_tokens,
+        "post_tokens": row.post_tokens,
+        "dropped_tokens": row.dropped_tokens,
+        "duration_ms": row.duration_ms,
+        "kept_messages": row.kept_messages,
+        "summary": row.summary,
+        "forgotten": None,
+    }
+
+
+def warning(found: ContextWarning) -> Record:
+    """One object of `ctxtop warnings`."""
+    return {
+        "session_id": found.session_id,
+        "agent_id": found.agent_id,
+        "level": found.warning.level.value,
+        "threshold": found.warning.threshold,
+        "ratio": found.warning.ratio,
+        "at": time_of(found.warning.at),
+        "cleared_at": time_of(found.warning.cleared_at),
+    }
+
+
+def summary(row: SummaryRow) -> Record:
+    """One object of `ctxtop summaries`."""
+    return {
+        "kind": row.kind,
+        "session_id": row.session_id,
+        "agent_id": row.agent_id,
+        "agent_type": row.agent_type,
+        "at": time_of(row.at),
+        "tokens": row.estimated_tokens,
+        "text": row.text,
+    }
+
+
+def totals(spent: Mapping[str, SpentRow], sessions: int) -> Record:
+    """The object of `ctxtop totals`."""
+    rows = spent.values()
+    return {
+        "input_tokens": sum(row.input_tokens for row in rows),
+        "cache_creation_tokens": sum(row.cache_creation_tokens for row in rows),
+        "cache_read_tokens": sum(row.cache_read_tokens for row in rows),
+        "output_tokens": sum(row.output_tokens for row in rows),
+        "responses": sum(row.responses for row in rows),
+        "sessions": sessions,
+    }
+
+
+def scanned(reading: Reading, seconds: float) -> Record:
+    """The object of `ctxtop scan`: what the whole store holds."""
+    counts = queries.counts(reading.db)
+    return {
+        "files": counts["files"],
+        "bytes": counts["bytes"],
+        "lines": counts["lines"],
+        "bad_lines": counts["bad_lines"],
+        "unknown_types": queries.unknown_types(reading.db),
+        "sessions": counts["sessions"],
+        "agents": len(queries.agents(reading.db)),
+        "seconds": round(seconds, 3),
+    }
+
+
+def set_aside(reading: Reading) -> Record:
+    """What `ctxtop scan --bad` adds: every line and every place that could not be read."""
+    projects = reading.places.folder.projects
+    return {
+        "bad": [
+            {"file": str(projects / path), "offset": offset, "length": length, "reason": reason}
+            for path, offset, length, reason in queries.bad_lines(reading.db)
+        ],
+        "troubles": [
+            {"place": trouble.place, "what": trouble.what, "remedy": trouble.remedy}
+            for trouble in queries.troubles(reading.db)
+        ],
+    }
+
+
+def check(found: Check) -> Record:
+    """One check of `ctxtop doctor`."""
+    return {"name": found.name, "ok": found.ok, "detail": found.detail, "fix": found.fix}

@@ -1,0 +1,225 @@
+"""What people read: the same facts as `--json`, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...collectors.clean import clean_text
+from ..formats import NOTHING, age, model, percent, tokens
+from .cells import fill, gauge, level, moment, returned, session_id, shorten, since
+from .columns import Cell, Column, draw, one_line, paint, terminal_width
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...core.agents import Agent
+    from ...core.fleet import ContextWarning
+    from ...core.sessions import Session
+    from ...core.store.rows import CompactionRow, SummaryRow
+    from .as_json import Record
+    from .checks import Check
+
+TEXT_LINES: Final = 12
+"""Of each summary; `--json` has the whole."""
+
+BEGINNING: Final = 300
+"""Characters of a text that a row may show; no terminal has more room."""
+
+Rows = Iterable[Sequence[Cell | str]]
+
+_CONTEXT: Final = Column("context")
+_FILL: Final = Column("tokens", right=True)
+
+
+def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
+    """Lay out `ctxtop sessions`."""
+    if not found:
+        return []
+    short = shorten([each.session_id for each in found])
+    columns = [
+        Column("id", rank=1),
+        Column("title", flexible=True),
+        Column("project", flexible=True, rank=6),
+        Column("model", rank=5),
+        Column("status", rank=2),
+        _CONTEXT,
+        _FILL,
+        Column("level", rank=4),
+        Column("agents", right=True, rank=7),
+        Column("compactions", right=True, rank=8),
+        Column("age", right=True, rank=3),
+    ]
+    rows: Rows = (
+        [
+            session_id(each.session_id, short),
+            each.title,
+            each.project,
+            model(each.model),
+            each.status.value.replace("_", " "),
+            gauge(each.context),
+            fill(each.context),
+            Cell("refused", "emergency") if each.too_long else level(each.context),
+            str(each.agents or ""),
+            str(each.compactions or ""),
+            since(each.last_activity_at, now_ms),
+        ]
+        for each in found
+    )
+    return draw(columns, rows, terminal_width())
+
+
+def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> list[str]:
+    """Lay out `ctxtop agents`."""
+    if not found:
+        return []
+    columns = [
+        Column("session", rank=4),
+        Column("type", flexible=True),
+        Column("description", flexible=True, rank=3),
+        Column("model", rank=5),
+        Column("status"),
+        _CONTEXT,
+        _FILL,
+        Column("tools", right=True, rank=6),
+        Column("result", right=True, rank=1),
+        Column("age", right=True, rank=2),
+    ]
+    rows: Rows = (
+        [
+            session_id(each.session_id, short),
+            each.agent_type,
+            each.description,
+            model(each.model),
+            each.status.value,
+            gauge(each.context),
+            fill(each.context),
+            NOTHING if each.tool_uses is None else str(each.tool_uses),
+            returned(each),
+            since(each.ended_at or each.started_at, now_ms),
+        ]
+        for each in found
+    )
+    return draw(columns, rows, terminal_width())
+
+
+def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
+    """Lay out `ctxtop compactions`."""
+    if not found:
+        return []
+    columns = [
+        Column("at"),
+        Column("session"),
+        Column("agent", flexible=True, rank=3),
+        Column("trigger"),
+        Column("before", right=True),
+        Column("after", right=True),
+        Column("took", right=True, rank=2),
+        Column("kept", right=True, rank=4),
+        Column("summary", flexible=True, rank=1),
+    ]
+    rows: Rows = (
+        [
+            moment(each.at),
+            session_id(each.session_id, short),
+            each.agent_id or "",
+            each.trigger or NOTHING,
+            tokens(each.pre_tokens),
+            NOTHING if each.post_tokens is None else f"≈{tokens(each.post_tokens)}",
+            age(each.duration_ms),
+            NOTHING if each.kept_messages is None else str(each.kept_messages),
+            (each.summary or NOTHING)[:BEGINNING],
+        ]
+        for each in found
+    )
+    return draw(columns, rows, terminal_width())
+
+
+def warnings(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[str]:
+    """Lay out `ctxtop warnings`."""
+    if not found:
+        return []
+    columns = [
+        Column("at"),
+        Column("session"),
+        Column("agent", flexible=True),
+        Column("level"),
+        Column("threshold", right=True, rank=1),
+        Column("reached", right=True),
+        Column("cleared"),
+    ]
+    rows: Rows = (
+        [
+            moment(each.warning.at),
+            session_id(each.session_id, short),
+            each.agent_id or "",
+            Cell(each.warning.level.value, each.warning.level.value),
+            percent(each.warning.threshold),
+            percent(each.warning.ratio),
+            moment(each.warning.cleared_at),
+        ]
+        for each in found
+    )
+    return draw(columns, rows, terminal_width())
+
+
+def summaries(found: Iterable[SummaryRow]) -> list[str]:
+    """Lay out `ctxtop summaries`: a head line, and how each text begins."""
+    lines: list[str] = []
+    for each in found:
+        who = each.agent_type or "agent" if each.kind == "agent" else each.kind
+        head = (
+            f"{moment(each.at)}  {who}  {each.session_id}  ≈{tokens(each.estimated_tokens)} tokens"
+        )
+        said = each.text.strip("\n").split("\n")
+        lines.append(paint(one_line(head), "ok"))
+        lines += [f"  {_harmless(line)}".rstrip() for line in said[:TEXT_LINES]]
+        if len(said) > TEXT_LINES:
+            more = len(said) - TEXT_LINES
+            lines.append(paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet"))
+        lines.append("")
+    return lines[:-1]
+
+
+def scanned(record: Record) -> list[str]:
+    """Lay out `ctxtop scan`."""
+    lines = counted({name: value for name, value in record.items() if isinstance(value, int)})
+    lines += [
+        f"unknown type  {one_line(name)}  {count:,}"
+        for name, count in record["unknown_types"].items()
+    ]
+    lines += [
+        one_line(f"{bad['file']} at {bad['offset']}, {bad['length']} bytes: {bad['reason']}")
+        for bad in record.get("bad", ())
+    ]
+    lines += [
+        one_line(f"{trouble['place']}: {trouble['what']}; {trouble['remedy']}")
+        for trouble in record.get("troubles", ())
+    ]
+    return [*lines, f"in {record['seconds']:.1f} s"]
+
+
+def counted(record: Record) -> list[str]:
+    """Lay out an object of counts: names and whole numbers, right-aligned."""
+    names = max(len(name) for name in record)
+    numbers = {name: f"{value:,}" for name, value in record.items()}
+    width = max(len(number) for number in numbers.values())
+    return [
+        f"{name.replace('_', ' '):<{names}}  {number:>{width}}" for name, number in numbers.items()
+    ]
+
+
+def checks(found: Iterable[Check]) -> list[str]:
+    """Lay out `ctxtop doctor`."""
+    listed = list(found)
+    names = max(len(check.name) for check in listed)
+    lines = []
+    for check in listed:
+        sign = paint("✓", "ok") if check.ok else paint("✗", "bad")
+        fix = f" — {check.fix}" if check.fix else ""
+        lines.append(f"{sign} {check.name:<{names}}  {one_line(check.detail + fix)}")
+    return lines
+
+
+def _harmless(line: str) -> str:
+    return clean_text(line).expandtabs(4)

@@ -1,0 +1,237 @@
+"""The commands of `ctxtop`; each reads, then prints for people or for programs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+from ctxtop import __version__
+
+from ...core.store import queries
+from . import as_json, as_table
+from .cells import shorten
+from .columns import output_encoding, put
+from .options import chosen, common, reading, refuse, session
+from .reading import open_reading
+from .report import DONE, FAILED, INTERRUPTED, USAGE, say
+from .start import open_dashboard, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...core.store.rows import SpentRow
+    from .reading import Reading
+
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def run(words: list[str]) -> int:
+    """Run one command line; a usage error is one line and code 2."""
+    try:
+        code = group.main(words, prog_name="ctxtop", standalone_mode=False)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "ctxtop"
+        say(f"{error.format_message().rstrip('.')}; see `{path} --help`")
+        return USAGE
+    except click.Abort:
+        return INTERRUPTED
+    return int(code or DONE)
+
+
+@click.group(invoke_without_command=True, context_settings=_SETTINGS)
+@click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
+@reading
+@click.pass_context
+def group(context: click.Context) -> int:
+    """Top for the context windows of Claude Code: how full every session and agent is.
+
+    Without a command it opens the dashboard.
+    """
+    if context.invoked_subcommand is not None:
+        return DONE
+    refuse(
+        context,
+        as_json="the dashboard prints nothing; `ctxtop sessions --json` does",
+        no_scan="the dashboard always looks; `ctxtop sessions --no-scan` does not",
+    )
+    options = chosen(context)
+    return open_dashboard(options.config_dir, options.db)
+
+
+@group.command()
+@common
+@click.option("--bad", is_flag=True, help="List the lines that were set aside.")
+@click.pass_context
+def scan(context: click.Context, *, bad: bool) -> int:
+    """Bring the store up to date and say what it holds."""
+    refuse(context, no_scan="`ctxtop scan` is the scan: leave --no-scan out")
+    began = time.monotonic()
+    with open_reading(chosen(context)) as found:
+        record = as_json.scanned(found, time.monotonic() - began)
+        if bad:
+            record |= as_json.set_aside(found)
+        return _emit(context, record, lambda: as_table.scanned(record))
+
+
+@group.command()
+@reading
+@click.pass_context
+def sessions(context: click.Context) -> int:
+    """List the sessions and how full each context is. Newest activity first."""
+    with open_reading(chosen(context)) as found:
+        listed, spent = found.sessions(), _spent(found)
+        projects = found.places.folder.projects
+        return _emit(
+            context,
+            [as_json.session(each, spent, projects) for each in listed],
+            lambda: as_table.sessions(listed, found.now_ms) or _nothing(found, "sessions"),
+        )
+
+
+@group.command()
+@reading
+@session
+@click.pass_context
+def agents(context: click.Context, *, session: str | None) -> int:
+    """List the agents and what they gave back. Newest activity first."""
+    with open_reading(chosen(context)) as found:
+        listed = found.agents(found.session_id(session))
+        return _emit(
+            context,
+            [as_json.agent(each) for each in listed],
+            lambda: (
+                as_table.agents(listed, _short(found), found.now_ms)
+                or _nothing(found, "agents", session)
+            ),
+        )
+
+
+@group.command()
+@reading
+@session
+@click.pass_context
+def compactions(context: click.Context, *, session: str | None) -> int:
+    """List the compactions and what each kept. Newest first."""
+    with open_reading(chosen(context)) as found:
+        listed = queries.compactions(found.db, found.session_id(session))
+        return _emit(
+            context,
+            [as_json.compaction(each) for each in listed],
+            lambda: (
+                as_table.compactions(listed, _short(found))
+                or _nothing(found, "compactions", session)
+            ),
+        )
+
+
+@group.command()
+@reading
+@session
+@click.pass_context
+def warnings(context: click.Context, *, session: str | None) -> int:
+    """List the levels that contexts reached. Newest first."""
+    with open_reading(chosen(context)) as found:
+        listed = found.warnings(found.session_id(session))
+        return _emit(
+            context,
+            [as_json.warning(each) for each in listed],
+            lambda: (
+                as_table.warnings(listed, _short(found)) or _nothing(found, "warnings", session)
+            ),
+        )
+
+
+@group.command()
+@reading
+@session
+@click.option("--search", default="", metavar="TEXT", help="Only texts that hold these words.")
+@click.pass_context
+def summaries(context: click.Context, *, session: str | None, search: str) -> int:
+    """List what agents returned and compactions kept. Newest first."""
+    words = search.encode("utf-8", "replace").decode()
+    with open_reading(chosen(context)) as found:
+        listed = queries.summaries(found.db, search=words, session_id=found.session_id(session))
+        what = f"summaries with {words!r}" if words.strip() else "summaries"
+        return _emit(
+            context,
+            [as_json.summary(each) for each in listed],
+            lambda: as_table.summaries(listed) or _nothing(found, what, session),
+        )
+
+
+@group.command()
+@reading
+@click.pass_context
+def totals(context: click.Context) -> int:
+    """Add up the tokens of the whole store. Each answer of the API counts once."""
+    with open_reading(chosen(context)) as found:
+        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"])
+        return _emit(context, record, lambda: as_table.counted(record))
+
+
+@group.command()
+@reading
+@click.pass_context
+def doctor(context: click.Context) -> int:
+    """Check that ctxtop can do its work here. Code 1 where something is in its way."""
+    from .store_checks import check_all, scan_and_check_all
+
+    options = chosen(context)
+    look = check_all if options.no_scan else scan_and_check_all
+    checks = look(resolve(options.config_dir, options.db))
+    code = _emit(
+        context,
+        {"checks": [as_json.check(each) for each in checks]},
+        lambda: as_table.checks(checks),
+    )
+    failed = [each.name for each in checks if not each.ok]
+    if failed:
+        say(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
+        return FAILED
+    return code
+
+
+@group.command()
+@common
+@click.option("--once", is_flag=True, help="Make the data, print its folder and end.")
+@click.pass_context
+def demo(context: click.Context, *, once: bool) -> int:
+    """Open the dashboard on data that ctxtop makes itself."""
+    reason = "the demo makes a folder and a store of its own: leave --config-dir and --db out"
+    refuse(context, config_dir=reason, db=reason, no_scan="the demo reads what it makes")
+    if once:
+        from ..demo import make_once
+
+        folder = make_once()
+        return _emit(context, {"config_dir": str(folder)}, lambda: [str(folder)])
+    refuse(context, as_json="the dashboard prints nothing; `ctxtop demo --once --json` does")
+    if not sys.stdout.isatty():
+        say("the dashboard needs a terminal; `ctxtop demo --once` makes the data alone")
+        return USAGE
+    from ..demo import run_demo
+
+    return run_demo()
+
+
+def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
+    if chosen(context).as_json:
+        print(as_json.dumps(record, output_encoding()))
+    else:
+        put(lines())
+    return DONE
+
+
+def _spent(found: Reading) -> dict[str, SpentRow]:
+    return {row.session_id: row for row in queries.spent(found.db)}
+
+
+def _short(found: Reading) -> dict[str, str]:
+    # As `ctxtop sessions` writes them, so that every short id is one that --session takes.
+    return shorten(queries.find_sessions(found.db, ""))
+
+
+def _nothing(found: Reading, what: str, session: str | None = None) -> list[str]:
+    where = f"of session {session}" if session else f"in {found.places.config_dir}"
+    return [f"no {what} yet {where}"]

@@ -1,0 +1,105 @@
+"""The options that every command shares, accepted before and after the command's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+_META: Final = "ctxtop.options"
+
+
+@dataclass(slots=True)
+class Options:
+    """What was chosen, wherever it stood; None and False where nothing was said."""
+
+    config_dir: Path | None = None
+    db: Path | None = None
+    as_json: bool = False
+    no_scan: bool = False
+
+
+def chosen(context: click.Context) -> Options:
+    """Give the options of this run; click hands one memory down from the group."""
+    options: Options = context.meta.setdefault(_META, Options())
+    return options
+
+
+def common(command: Command) -> Command:
+    """Add --config-dir, --db and --json to a command."""
+    return _config_dir(_db(_json(command)))
+
+
+def reading(command: Command) -> Command:
+    """Add the common options and --no-scan to a command that reads the store."""
+    return common(_no_scan(command))
+
+
+def refuse(context: click.Context, **reasons: str) -> None:
+    """Raise a usage error where an option was given that this command has no use for."""
+    options = chosen(context)
+    for name, reason in reasons.items():
+        if getattr(options, name):
+            raise click.UsageError(reason, context)
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    # An option that was not given must not undo the one before the command's name.
+    if value:
+        setattr(chosen(context), parameter.name or "", value)
+
+
+class _Place(click.ParamType[Path]):
+    """A path; an empty one is an unset variable, not the folder one stands in."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        if not str(value):
+            self.fail("it is empty", param, ctx)
+        return Path(str(value))
+
+
+_config_dir: Final = click.option(
+    "--config-dir",
+    type=_Place(),
+    metavar="DIR",
+    help="Claude Code's folder.  [default: CTXTOP_CONFIG_DIR, CLAUDE_CONFIG_DIR or ~/.claude]",
+    expose_value=False,
+    callback=_keep,
+)
+_db: Final = click.option(
+    "--db",
+    type=_Place(),
+    metavar="FILE",
+    help="Where ctxtop keeps what it read.  [default: CTXTOP_DB or the user's state folder]",
+    expose_value=False,
+    callback=_keep,
+)
+_json: Final = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print for programs.",
+    expose_value=False,
+    callback=_keep,
+)
+_no_scan: Final = click.option(
+    "--no-scan",
+    is_flag=True,
+    help="Read the store as it is, without a look at the folder.",
+    expose_value=False,
+    callback=_keep,
+)
+session: Final = click.option(
+    "--session", metavar="ID", help="Only this session; the start of its id is enough."
+)

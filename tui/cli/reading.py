@@ -1,0 +1,106 @@
+"""The store for one command: brought up to date, opened, and held at one commit."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...core import fleet
+from ...core.store import queries
+from ...core.store.database import open_reader
+from ..places import PlaceError
+from ..update import bring_up_to_date
+from .report import RefusedError, say_all
+from .start import resolve
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from ...core.agents import Agent
+    from ...core.fleet import ContextWarning
+    from ...core.sessions import Session
+    from ..places import Places
+    from .options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One commit of the store and the moment at which it is looked at."""
+
+    places: Places
+    db: sqlite3.Connection
+    now_ms: int
+
+    def session_id(self, start: str | None) -> str | None:
+        """Complete the start of a session's id; raises RefusedError where that is not one."""
+        if start is None:
+            return None
+        wanted = start.encode("utf-8", "replace").decode().lower()
+        found = sorted(queries.find_sessions(self.db, wanted))
+        if wanted in found:
+            return wanted
+        if not found:
+            raise RefusedError(f"no session begins with {wanted!r}; `ctxtop sessions` lists them")
+        if len(found) > 1:
+            raise RefusedError(
+                f"{len(found)} sessions begin with {wanted!r}: give more of the id, e.g. {found[0]}"
+            )
+        return found[0]
+
+    def sessions(self, only: str | None = None) -> list[Session]:
+        """Every session, or the one named, newest activity first."""
+        found = fleet.read_sessions(self.db, self.now_ms, _one(only))
+        return sorted(found, key=fleet.by_newest)
+
+    def agents(self, only: str | None = None) -> list[Agent]:
+        """The agents of every session, or of the one named, newest activity first."""
+        return sorted(
+            fleet.read_agents(self.db, self.sessions(only), _one(only)), key=fleet.agent_by_newest
+        )
+
+    def warnings(self, only: str | None = None) -> list[ContextWarning]:
+        """The warnings of every session and agent, or of one session's, newest first."""
+        found = [
+            warning
+            for session in self.sessions(only)
+            for warning in fleet.session_warnings(self.db, session)
+        ]
+        for agent in self.agents(only):
+            found += fleet.agent_warnings(self.db, agent)
+        return sorted(found, key=lambda each: -(each.warning.at or 0))
+
+
+@contextmanager
+def open_reading(options: Options) -> Iterator[Reading]:
+    """Bring the store up to date unless told not to, and hold one commit of it.
+
+    Raises RefusedError, PlaceError or StoreError where there is nothing to read.
+    """
+    places = resolve(options.config_dir, options.db)
+    if options.no_scan:
+        if not places.store.exists():
+            raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
+    else:
+        scan(places)
+    with closing(open_reader(places.store)) as db:
+        db.execute("BEGIN")
+        root = queries.claimed_root(db)
+        if root is not None and root != str(places.folder.root):
+            raise PlaceError(
+                f"the store {places.store} holds the sessions of {root}: give another --db"
+            )
+        yield Reading(places, db, time.time_ns() // 1_000_000)
+
+
+def scan(places: Places) -> None:
+    """Bring the store up to date and tell what it met."""
+    outcome = bring_up_to_date(places)
+    say_all(outcome.notices)
+    say_all(outcome.troubles)
+
+
+def _one(session_id: str | None) -> list[str] | None:
+    return None if session_id is None else [session_id]

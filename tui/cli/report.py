@@ -1,0 +1,107 @@
+"""How a command ends: every expected failure is one line and a code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+"""128 + SIGINT, as shells say it."""
+
+
+class RefusedError(Exception):
+    """What was asked for cannot be done; the message says why and what to do."""
+
+
+def guard(run: Callable[[], int]) -> int:
+    """Run a command; an expected failure is said in one line on stderr."""
+    _open_closed_streams()
+    _never_fail_to_encode(sys.stdout)
+    try:
+        code = run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `| head` has seen enough: nothing is wrong.
+        _close_quietly()
+        return DONE
+    except _expected() as error:
+        say(words(error))
+        if isinstance(error, OSError):
+            _close_quietly()
+        return FAILED
+    return code
+
+
+def say(message: str) -> None:
+    """Tell a person one line beside the output."""
+    from ...collectors.clean import clean_text
+
+    print("ctxtop:", " ".join(clean_text(message).split()), file=sys.stderr)
+
+
+def say_all(messages: Iterable[object]) -> None:
+    """Tell a person several lines beside the output."""
+    for message in messages:
+        say(str(message))
+
+
+def words(error: Exception) -> str:
+    """Say what an expected failure means, in one line."""
+    import sqlite3
+
+    from ...core.store.database import explain
+
+    if isinstance(error, sqlite3.Error):
+        what, remedy = explain(error)
+        return f"store: {what}; {remedy}"
+    if isinstance(error, UnicodeEncodeError):
+        return f"the name {error.object!a} is not UTF-8 and cannot be kept: rename it"
+    if isinstance(error, OSError):
+        return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+    return str(error)
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    # Asked only when something was raised: the imports are not the fast path's.
+    import sqlite3
+
+    from ...core.store.database import StoreError
+    from ..places import PlaceError
+
+    return (RefusedError, PlaceError, StoreError, sqlite3.Error, OSError, UnicodeEncodeError)
+
+
+def _open_closed_streams() -> None:
+    # After `>&-` Python has none; the store must not be given their numbers.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- till the end
+            setattr(sys, name, nowhere)
+
+
+def _never_fail_to_encode(stream: TextIO) -> None:
+    # A name on disk may be no UTF-8, and a terminal may not be UTF-8 either.
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _close_quietly() -> None:
+    # Python flushes stdout once more at its end, and would complain.
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -1,0 +1,109 @@
+"""What `ctxtop doctor` looks at in the store: that it opens, and what could not be read."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from ...core.store import queries
+from ...core.store.database import StoreError, explain, open_reader
+from ..places import PlaceError
+from ..update import bring_up_to_date
+from .checks import Check, folder_checks, machine_checks, plural, well, wrong
+from .report import say_all, words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..places import Places
+
+NAMED: Final = 5
+"""Types and places that are named; the rest is counted."""
+
+_SET_ASIDE: Final = "is not a regular file"
+"""The collector's words for a link; the check of links tells of these."""
+
+
+def check_all(places: Places) -> list[Check]:
+    """Look at everything, with the store as it is."""
+    return [*folder_checks(places), *_store_checks(places, None), *machine_checks()]
+
+
+def scan_and_check_all(places: Places) -> list[Check]:
+    """Bring the store up to date as far as that is possible, then look at everything."""
+    failure = None
+    try:
+        if places.exists:
+            say_all(bring_up_to_date(places).notices)
+    except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
+        failure = words(error)
+    return [*folder_checks(places), *_store_checks(places, failure), *machine_checks()]
+
+
+def _store_checks(places: Places, failure: str | None) -> list[Check]:
+    name, path = "store", places.store
+    if failure:
+        return [_failed(failure, path)]
+    if not path.exists():
+        return [well(name, f"none at {path} yet: the first scan makes it")]
+    try:
+        with closing(open_reader(path)) as db:
+            return [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
+    except StoreError as error:
+        return [_failed(str(error), path)]
+    except sqlite3.Error as error:
+        what, remedy = explain(error)
+        return [wrong(name, f"{path}: {what}", remedy)]
+
+
+def _failed(message: str, path: Path) -> Check:
+    # The store's errors end with what to do.
+    detail, _, remedy = message.rpartition("; ")
+    if not detail:
+        return wrong("store", message, "choose another place with --db")
+    if "doctor" in remedy:
+        remedy = f"move {path} away: the next start makes it again"
+    return wrong("store", detail, remedy)
+
+
+def _store(path: Path, db: sqlite3.Connection) -> Check:
+    mode, around = (stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent))
+    size = path.stat().st_size
+    counts = queries.counts(db)
+    detail = (
+        f"{path}, {size:,} bytes, {queries.schema_version(db)}, {mode:04o} in {around:04o},"
+        f" {plural(counts['files'], 'file')}, {plural(counts['sessions'], 'session')}"
+    )
+    if mode & 0o077:
+        return wrong("store", detail, f"others can read it: chmod 600 {path}")
+    if around & 0o022 and not around & stat.S_ISVTX:
+        return wrong("store", detail, f"others can replace it: chmod 700 {path.parent}")
+    return well("store", detail)
+
+
+def _bad_lines(db: sqlite3.Connection) -> Check:
+    count = queries.counts(db)["bad_lines"]
+    if not count:
+        return well("bad lines", "none")
+    return well("bad lines", f"{plural(count, 'line')} set aside", "`ctxtop scan --bad` lists them")
+
+
+def _unknown_types(db: sqlite3.Connection) -> Check:
+    found = queries.unknown_types(db)
+    if not found:
+        return well("unknown types", "none")
+    named = ", ".join(f"{name} {lines:,}" for name, lines in list(found.items())[:NAMED])
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    fix = "nothing is lost; a newer ctxtop may know them"
+    return well("unknown types", f"{named}{more}", fix)
+
+
+def _troubles(db: sqlite3.Connection) -> Check:
+    found = [trouble for trouble in queries.troubles(db) if trouble.what != _SET_ASIDE]
+    if not found:
+        return well("troubles", "none")
+    newest = found[0]
+    detail = f"{plural(len(found), 'trouble')}, the newest: {newest.place}: {newest.what}"
+    return wrong("troubles", detail, newest.remedy)
