@@ -1,4 +1,4 @@
-"""Claude Code's folder: where it is, and which transcripts are in it."""
+"""Claude Code's folder: which transcripts are in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..core.store.facts import FileKind, SourceFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 TRANSCRIPT: Final = ".jsonl"
 META: Final = ".meta.json"
@@ -73,12 +73,6 @@ class ClaudeFolder:
     def relative(self, path: Path) -> str:
         """Name a path below projects/ as the store does."""
         return path.relative_to(self.projects).as_posix()
-
-
-def config_dir(environ: Mapping[str, str], home: Path) -> Path:
-    """Where the client keeps its folder (reference: claude-code-formats 1.1)."""
-    chosen = environ.get("CLAUDE_CONFIG_DIR")
-    return Path(chosen).expanduser() if chosen else home / ".claude"
 
 
 def find_files(folder: ClaudeFolder, below: Path | None = None) -> Finding:

@@ -13,7 +13,7 @@ from textual.content import Content
 
 from .feed import Feed
 from .messages import Answered, Eased, LevelReached, ScanProgressed, Troubled, ViewChanged
-from .screens.fleet import FleetScreen
+from .screens.opening import OpeningScreen
 from .theme import DARK, THEMES, stand_ins
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..core.agents import Agent
     from ..core.sessions import Session
     from .places import Places
+    from .screens.fleet import FleetScreen
 
 TOAST_S: Final = 6.0
 COPIED_SHOWN: Final = 60
@@ -63,7 +64,8 @@ class CtxtopApp(App[None]):
         super().__init__()
         self.places: Final = places
         self.feed: Final = Feed(places, self.post_message)
-        self.fleet: Final = FleetScreen(source)
+        self._source: Final = source
+        self._fleet: FleetScreen | None = None
         self._notice: Final = notice
         for theme in THEMES:
             self.register_theme(theme)
@@ -74,14 +76,28 @@ class CtxtopApp(App[None]):
         return stand_ins(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
-        """Show the fleet, below all other screens."""
-        return self.fleet
+        """Show something at once."""
+        return OpeningScreen(self._source)
 
     def on_mount(self) -> None:
-        """Start to read once the first frame is on the screen."""
+        """Open the fleet and start to read once the first frame is on the screen."""
+        self.call_after_refresh(self._open_fleet)
+
+    def _open_fleet(self) -> None:
+        from .screens.fleet import FleetScreen
+
+        self._fleet = FleetScreen(self._source)
+        self.push_screen(self._fleet)
         self.call_after_refresh(self.feed.start)
         if self._notice:
             self.notify(self._notice, timeout=TOAST_S * 2, markup=False)
+
+    @property
+    def fleet(self) -> FleetScreen:
+        """The main screen, which is there before the feed says anything."""
+        if self._fleet is None:
+            raise RuntimeError("the fleet is not open yet")
+        return self._fleet
 
     def on_unmount(self) -> None:
         """End the threads."""
@@ -149,11 +165,12 @@ class CtxtopApp(App[None]):
         from textual.app import SystemCommand
 
         yield from super().get_system_commands(screen)
-        if isinstance(screen, FleetScreen):
-            yield SystemCommand("Filter sessions", "Show those that match", screen.action_filter)
-            yield SystemCommand("Sort sessions", "In another way", screen.action_sort)
-            yield SystemCommand("Pause or go on", "Stand still", screen.action_pause)
-            yield SystemCommand("Zoom", "The pane with the focus alone", screen.action_zoom)
+        fleet = self._fleet
+        if fleet is not None and screen is fleet:
+            yield SystemCommand("Filter sessions", "Show those that match", fleet.action_filter)
+            yield SystemCommand("Sort sessions", "In another way", fleet.action_sort)
+            yield SystemCommand("Pause or go on", "Stand still", fleet.action_pause)
+            yield SystemCommand("Zoom", "The pane with the focus alone", fleet.action_zoom)
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""

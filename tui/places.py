@@ -6,9 +6,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..collectors.folder import ClaudeFolder, config_dir
+from ..collectors.config_dir import config_dir
+
+if TYPE_CHECKING:
+    from ..collectors.folder import ClaudeFolder
 
 CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"
 STORE_VARIABLE: Final = "CTXTOP_DB"
@@ -35,6 +38,8 @@ class Places:
     @property
     def folder(self) -> ClaudeFolder:
         """The folder with its links resolved."""
+        from ..collectors.folder import ClaudeFolder  # with msgspec, after the first frame
+
         return ClaudeFolder(self.config_dir.resolve())
 
 

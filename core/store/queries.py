@@ -135,6 +135,8 @@ def summary_mark(db: sqlite3.Connection) -> tuple[int, int]:
     """Mark that moves when summaries come or go."""
     row = db.execute("SELECT COALESCE(MAX(summary_id), 0), COUNT(*) FROM summary").fetchone()
     return int(row[0]), int(row[1])
+
+
 def claimed_root(db: sqlite3.Connection) -> str | None:
     """Name the Claude Code folder whose facts these are; None before the first scan."""
     row = db.execute("SELECT value FROM about WHERE key = 'root'").fetchone()

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from textual.screen import Screen
 
 TARGET_MS = 300
 
@@ -25,10 +28,9 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
     from ctxtop.tui.places import Places
 
     shown: dict[tuple[str, int], int] = {}
-    drawn: list[tuple[str, int]] = []
 
     class Watched(CtxtopApp):
-        def _display(self, screen: Any, renderable: Any) -> None:
+        def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
             super()._display(screen, renderable)
             now = time.time_ns()
             for session in self.fleet._shown:
@@ -41,22 +43,25 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
         while not (app.fleet._view and app.fleet._view.scanned):
             await pilot.pause(0.05)
         script = Path(__file__).with_name("live.py")
-        command = [sys.executable, str(script), str(root), str(files), str(per_second),
-                   str(seconds), str(log)]
+        command = [
+            sys.executable,
+            str(script),
+            str(root),
+            str(files),
+            str(per_second),
+            str(seconds),
+            str(log),
+        ]
         writer = await asyncio.create_subprocess_exec(*command)
         await writer.wait()
         await asyncio.sleep(1)
-    del drawn
     waited: list[float] = []
     rows = [row.split() for row in log.read_text().splitlines()]
-    newest = {}
-    for session, tokens, at in rows:
-        newest[session] = (int(tokens), int(at))
     for place, (session, tokens, at) in enumerate(rows):
         seen = shown.get((session, int(tokens)))
         if seen is None:
             # Overtaken by the file's next line before a frame: that one stood for both.
-            later = [shown.get((s, int(t))) for s, t, _ in rows[place + 1:] if s == session]
+            later = [shown.get((s, int(t))) for s, t, _ in rows[place + 1 :] if s == session]
             seen = next((one for one in later if one), None)
         if seen is not None:
             waited.append((seen - int(at)) / 1e6)

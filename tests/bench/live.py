@@ -61,7 +61,7 @@ def write(root: Path, files: int, per_second: float, seconds: float, log: Path) 
                 time.sleep(min(moment - now, 0.05))
                 continue
             number += 1
-            tokens = 100_000 + 1_000 * (number % 800)
+            tokens = 100_000 + 100 * (number % 8_000)
             os.write(handles[n], line(session_id(n), number, tokens))
             journal.write(f"{session_id(n)} {tokens} {time.time_ns()}\n")
             due[0] = (moment + (0.5 + chance.random()) / per_second, n)
@@ -69,6 +69,9 @@ def write(root: Path, files: int, per_second: float, seconds: float, log: Path) 
 
 if __name__ == "__main__":
     write(
-        Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]),
+        Path(sys.argv[1]),
+        int(sys.argv[2]),
+        float(sys.argv[3]),
+        float(sys.argv[4]),
         Path(sys.argv[5]),
     )
