@@ -69,6 +69,11 @@ class FleetReader:
         self._announced.add(key)
         return warning.cleared_at is None
 
+    @property
+    def has_unsure(self) -> bool:
+        """Say whether time alone can change what the sessions look like."""
+        return bool(self._no_longer_sure())
+
     def _made(self, rows: Iterable[SessionRow], now_ms: int) -> dict[str, Session]:
         return {row.session_id: make_session(row, self._evidence, now_ms) for row in rows}
 

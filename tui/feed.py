@@ -75,6 +75,8 @@ class Feed:
     def show(self, wish: Wish) -> None:
         """Say what the next view is to hold."""
         with self._lock:
+            if wish == self._wish:
+                return
             self._wish = wish
         self._poke.set()
 
@@ -192,10 +194,12 @@ class Feed:
                 self._poke.clear()
                 self._answer(db)
                 changed = self._take_changes()
-                now_version = data_version(db)
-                if not poked and now_version != version:
+                before, version = version, data_version(db)
+                if not poked and version != before:
+                    # Another ctxtop wrote, and did not tell us what.
                     changed = None
-                version = now_version
+                elif not poked and not reader.has_unsure:
+                    continue
                 self._publish(reader, pane, changed)
                 self._stop.wait(LEAST_S)
         finally:
