@@ -33,14 +33,14 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
         def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
             super()._display(screen, renderable)
             now = time.time_ns()
-            for session in self.fleet._shown:
+            for session in self._fleet._shown if self._fleet else ():
                 key = (session.session_id, session.context.tokens or 0)
                 shown.setdefault(key, now)
 
     app = Watched(Places(root, root.parent / "state" / "store.db", chosen=True))
     log = root.parent / "log"
     async with app.run_test(size=(120, 40)) as pilot:
-        while not (app.fleet._view and app.fleet._view.scanned):
+        while not (app._fleet and app._fleet._view and app._fleet._view.scanned):
             await pilot.pause(0.05)
         script = Path(__file__).with_name("live.py")
         command = [
