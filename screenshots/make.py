@@ -1,0 +1,104 @@
+"""Make every picture again, from the demo's data: `make screenshots`.
+
+Nothing here is drawn by hand: the dashboard runs without a terminal, is driven by
+its keys, and is written down as SVG, and as PNG for pages that show no SVG.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+"""The same moment each time, so that only a change of the screen changes a picture."""
+
+PATIENCE_S: Final = 20.0
+FONT: Final = "DejaVu Sans Mono"
+"""It has every sign that we use; Textual's own choice is fetched by the browser."""
+
+THEMES: Final = {"dark": "ctxtop-dark", "light": "ctxtop-light"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A picture: its size, and the keys that lead to it."""
+
+    name: str
+    size: tuple[int, int]
+    keys: tuple[str, ...] = ()
+
+
+DOWN_TO_THE_LEADER: Final = ("j",) * 5
+SHOTS: Final = (
+    Shot("fleet", (120, 40), DOWN_TO_THE_LEADER),
+    Shot("fleet-80x24", (80, 24), DOWN_TO_THE_LEADER),
+    Shot("sessions", (120, 26), ("z",)),
+    Shot("agents", (120, 14), (*DOWN_TO_THE_LEADER, "2", "z")),
+    Shot("summaries", (120, 30), ("3", "z")),
+    Shot("search", (120, 30), ("3", "slash", *"tests", "enter", "z")),
+    Shot("session", (100, 36), ("j", "j", "j", "j", "j", "j", "enter")),
+    Shot("summary", (100, 36), ("3", "j", "j", "enter")),
+    Shot("help", (100, 40), ("question_mark",)),
+)
+
+
+async def take(shot: Shot, theme: str, root: Path) -> str:
+    """Drive the dashboard to a shot and return the SVG."""
+    from ctxtop.tui.app import CtxtopApp
+    from ctxtop.tui.places import Places
+
+    class Pictured(CtxtopApp):
+        def now_ms(self) -> int:
+            return int(NOW.timestamp() * 1000)
+
+    app = Pictured(Places(root, root.parent / "state" / "store.db", chosen=True))
+    app.theme = theme
+    async with app.run_test(size=shot.size) as pilot:
+        for _ in range(int(PATIENCE_S / 0.05)):
+            await pilot.pause(0.05)
+            if app.is_settled:
+                break
+        for key in shot.keys:
+            await pilot.press(key)
+            await pilot.pause(0.2)
+        await pilot.pause(0.5)
+        return app.export_screenshot(title="ctxtop")
+
+
+def save(name: str, svg: str) -> None:
+    """Write a picture as SVG and PNG."""
+    import resvg_py
+
+    stable = re.sub(r"terminal-\d+", "terminal", svg)
+    (HERE / f"{name}.svg").write_text(stable, encoding="utf-8")
+    drawn = resvg_py.svg_to_bytes(svg_string=stable.replace("Fira Code", FONT))
+    (HERE / f"{name}.png").write_bytes(bytes(drawn))
+
+
+def main() -> None:
+    """Make all of them, or those that are named."""
+    from ctxtop.collectors.demo import make_demo
+
+    wanted = set(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as top:
+        os.environ |= {"HOME": top, "TZ": "UTC", "COLORTERM": "truecolor"}
+        os.environ.pop("NO_COLOR", None)
+        folder = make_demo(Path(top) / "claude", NOW)
+        for shot in SHOTS:
+            if wanted and shot.name not in wanted:
+                continue
+            for suffix, theme in THEMES.items():
+                save(f"{shot.name}-{suffix}", asyncio.run(take(shot, theme, folder.root)))
+                print(f"{shot.name}-{suffix}")
+
+
+if __name__ == "__main__":
+    main()
