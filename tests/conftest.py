@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -49,3 +51,9 @@ def recorder() -> Recorder:
 def collector(claude: ClaudeFolder, writer: Writer, recorder: Recorder) -> Collector:
     """A collector that has not looked yet."""
     return Collector(claude, writer, recorder)
+
+
+@pytest.fixture
+def child_env() -> dict[str, str]:
+    """An environment in which a child imports what this process imports."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 _LOAD = """
 import importlib, json, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
-names = [found.name for found in pkgutil.walk_packages(package.__path__, sys.argv[1] + ".")]
+# core/_root is the root package itself, seen again where the source is linked.
+parts = pkgutil.walk_packages(package.__path__, sys.argv[1] + ".")
+names = [found.name for found in parts if "._root" not in found.name]
 for name in names:
     importlib.import_module(name)
 print(json.dumps([names, sorted(sys.modules)]))
