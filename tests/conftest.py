@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.core.store.writer import Writer

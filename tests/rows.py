@@ -1,5 +1,7 @@
 """Rows of the store made by hand: only what a test is about is named."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,7 @@
 """Transcripts made by hand: plain functions that give lines as the client writes them."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 import json
@@ -168,7 +170,9 @@ def boundary(at: int = 2, trigger: str = "auto", uuid: str | None = None, **meta
     return line if uuid is None else line | {"uuid": uuid}
 
 
-def summary(words: str = "This session is being continued. We fixed it.", **fields: Any) -> JsonLine:
+def summary(
+    words: str = "This session is being continued. We fixed it.", **fields: Any
+) -> JsonLine:
     """What a compaction kept."""
     return user(words, isCompactSummary=True, isVisibleInTranscriptOnly=True, **fields)
 

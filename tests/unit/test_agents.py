@@ -1,11 +1,12 @@
 """What an agent is doing, and how full its own context is."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-
 from ctxtop.core.agents import RESUMED_MS, Agent, AgentStatus, make_agent
 from ctxtop.core.context import ContextState
 from ctxtop.core.window import WindowSource
@@ -72,9 +73,7 @@ def test_a_peak_above_the_small_window_tells_the_window() -> None:
 
 
 def test_a_result_has_its_measures() -> None:
-    made = agent(
-        summary_id=3, result_text="a\nb", result_lines=2, result_chars=3, result_tokens=3
-    )
+    made = agent(summary_id=3, result_text="a\nb", result_lines=2, result_chars=3, result_tokens=3)
 
     assert made.result is not None
     assert (made.result.text, made.result.lines, made.result.estimated_tokens) == ("a\nb", 2, 3)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
+from ctxtop.collectors.clean import TEXT_CHARS, TITLE_CHARS, clean_text, clean_title
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ctxtop.collectors.clean import TEXT_CHARS, TITLE_CHARS, clean_text, clean_title
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ctxtop.core.context import ContextState, Reading, measure
 from ctxtop.core.levels import Level
 from ctxtop.core.usage import Usage, context_tokens

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ctxtop.core.levels import Level, Point, find_warnings, level_of
 
 

@@ -1,11 +1,12 @@
 """What a session is called, and what it is doing."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-
 from ctxtop.core.context import ContextState
 from ctxtop.core.fleet import by_need
 from ctxtop.core.sessions import (

@@ -10,13 +10,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlite_utils import Database
-
 from ctxtop.core.store import database, queries
 from ctxtop.core.store.database import StoreError, open_reader, open_writer, write
 from ctxtop.core.store.facts import Facts, FileKind, SourceFile, TailState, TextFact
 from ctxtop.core.store.schema import FACT_TABLES, known_names, migrations
 from ctxtop.core.store.writer import OtherFolderError, Writer
+from sqlite_utils import Database
 
 from ..dump import dump
 
@@ -77,7 +76,9 @@ def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
     with_file = {
         name
         for name in TABLES
-        if db.execute("SELECT 1 FROM pragma_table_info(?) WHERE name = 'file_id'", [name]).fetchone()
+        if db.execute(
+            "SELECT 1 FROM pragma_table_info(?) WHERE name = 'file_id'", [name]
+        ).fetchone()
     }
 
     assert with_file == {*FACT_TABLES, "file"}
@@ -120,7 +121,8 @@ def test_the_store_is_private(store: Path) -> None:
     with closing(Writer(store)) as writer:
         keep_text(writer, "secret")
         modes = {
-            path.name: stat.S_IMODE(path.stat().st_mode) for path in [store.parent, *store.parent.iterdir()]
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in [store.parent, *store.parent.iterdir()]
         }
 
     assert modes.pop("state") == 0o700

@@ -1,12 +1,13 @@
 """Tokens of a text are counted with the table that the package ships."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 import socket
 from typing import Any, NoReturn
 
 import pytest
-
 from ctxtop.core import tokens
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from ctxtop.core.window import (
     LARGE_WINDOW,
     SMALL_WINDOW,
@@ -38,7 +37,7 @@ def test_the_evidence_counts_in_its_order() -> None:
         window = find_window(evidence)
         found.append((window.source, window.tokens))
         assert window.why
-        evidence = replace(evidence, **weaker)  # type: ignore[arg-type]
+        evidence = replace(evidence, **weaker)
 
     assert found == [
         (WindowSource.STATUS_LINE, 500_000),
