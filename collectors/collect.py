@@ -222,7 +222,8 @@ class Collector:
     def _read_file(self, found: FoundFile, batch: _Batch) -> None:
         source, before = self._known.get(found.relative) or (None, TailState())
         is_new_or_back = before.offset == 0 or before.size == GONE
-        source = source or self._describe(found)
+        if source is None or before.offset == 0:
+            source = self._describe(found)
         if source is None:
             return
         while True:
@@ -233,6 +234,9 @@ class Collector:
                 before = TailState()
                 batch.tails[source.path] = (source, before)
                 batch.touched.add(source.session_id)
+                source = self._describe(found)
+                if source is None:
+                    return
                 continue
             facts = read_lines(source, read.lines)
             if read.bad:

@@ -188,6 +188,11 @@ class Writer:
             row = msgspec.structs.asdict(source) | {"kind": str(source.kind)}
             self._db.table("file").insert(row)
             file_id = self._file_id(source.path)
+        elif before.offset == 0:
+            # An old agent's file names its session in its first line, which may be another now.
+            self._connection.execute(
+                "UPDATE file SET session_id = ? WHERE file_id = ?", [source.session_id, file_id]
+            )
         self._update_tail(file_id, after, facts.lines)
         return file_id
 
