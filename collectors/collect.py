@@ -234,6 +234,7 @@ class Collector:
                 before = TailState()
                 batch.tails[source.path] = (source, before)
                 batch.touched.add(source.session_id)
+                is_new_or_back = True
                 source = self._describe(found)
                 if source is None:
                     return
