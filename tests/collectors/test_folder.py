@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from ctxtop.collectors import folder as folder_module
 from ctxtop.collectors import tail
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder, config_dir, describe, find_files
@@ -22,8 +21,6 @@ from ..dump import dump
 from ..transcripts import PROJECT, SESSION, START_MS, append, assistant, encode, user, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -58,7 +55,7 @@ def test_what_a_path_records(
 
 def test_where_the_folder_is(tmp_path: Path) -> None:
     assert config_dir({}, tmp_path) == tmp_path / ".claude"
-    assert config_dir({"CLAUDE_CONFIG_DIR": "/x"}, tmp_path) == folder_module.Path("/x")
+    assert config_dir({"CLAUDE_CONFIG_DIR": "/x"}, tmp_path) == Path("/x")
 
 
 def found(claude: ClaudeFolder) -> list[str]:
@@ -239,7 +236,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        patched.setattr(tail.os, "open", refuse)
+        patched.setattr(os, "open", refuse)
         collector.scan()
     assert dump(store)["file"] == []
     collector.scan()
@@ -396,9 +393,8 @@ def test_an_old_agents_file_without_a_session_is_named_after_itself(
 def test_large_inodes_are_the_same_after_a_restart(
     claude: ClaudeFolder, collector: Collector, writer: Writer
 ) -> None:
-    from msgspec.structs import replace
-
     from ctxtop.core.store.facts import Facts, TailState
+    from msgspec.structs import replace
 
     source = SourceFile("p/x.jsonl", FileKind.SESSION, "p", "x")
     after = replace(TailState(), inode=(1 << 64) - 5, device=(1 << 63) + 1, size=7)
