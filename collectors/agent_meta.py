@@ -9,6 +9,7 @@ import msgspec
 from ..core.store.facts import AgentMeta
 from .clean import clean_title
 from .folder import AGENT, META
+from .lines import Count  # noqa: TC001 -- msgspec reads it
 from .tail import open_regular
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     description: str | None = None
     tool_use_id: str | None = None
     parent_agent_id: str | None = None
-    spawn_depth: int | None = None
+    spawn_depth: Count | None = None
     model: str | None = None
     finished: bool | None = None
 
@@ -38,7 +39,7 @@ def read_meta(found: FoundFile) -> AgentMeta | None:
         data = file.read(LARGEST)
     try:
         meta = msgspec.json.decode(data, type=_Meta)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return AgentMeta(
         path=found.relative,

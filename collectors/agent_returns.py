@@ -112,21 +112,21 @@ def _read_notification(offset: int, line: Line, text: str) -> Returned | None:
     if not agent_id:
         return None
     uuid = line.uuid or f"at {offset}"
-    usage = _tag(text, "usage") or ""
+    result, around = _split_result(text)
+    usage = _tag(around, "usage") or ""
     fact = ReturnFact(
         offset=offset,
         uuid=uuid,
         agent_id=agent_id,
-        tool_use_id=_tag(text, "tool-use-id"),
+        tool_use_id=_tag(around, "tool-use-id"),
         at=to_ms(line.timestamp),
-        status=clean_title(_tag(text, "status") or "completed"),
+        status=clean_title(_tag(around, "status") or "completed"),
         model=None,
         context_tokens=None,
         total_tokens=_count(usage, "subagent_tokens"),
         tool_uses=_count(usage, "tool_uses"),
         duration_ms=_count(usage, "duration_ms"),
     )
-    result = _result(text)
     if not result:
         return Returned(fact, ())
     return Returned(fact, (text_fact(offset, uuid, "agent", line, result, agent_id=agent_id),))
@@ -137,12 +137,15 @@ def _tag(text: str, name: str) -> str | None:
     return found[1] if found else None
 
 
-def _result(text: str) -> str | None:
-    """Take all between the first <result> and the last </result>: the text may name both."""
+def _split_result(text: str) -> tuple[str | None, str]:
+    """Take out all between the first <result> and the last </result>: it may name any tag."""
     start, end = text.find("<result>"), text.rfind("</result>")
-    return text[start + len("<result>") : end] if 0 <= start < end else None
+    if not 0 <= start < end:
+        return None, text
+    return text[start + len("<result>") : end], text[:start] + text[end:]
 
 
 def _count(text: str, name: str) -> int | None:
     found = _tag(text, name)
-    return int(found) if found and found.isdecimal() else None
+    # Twelve digits fit the store.
+    return int(found) if found and found.isdecimal() and len(found) <= 12 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from ..core.store.facts import SourceFile, TailState
 from ..core.store.writer import GONE, StaleTailError
 from .agent_meta import read_meta
+from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
 from .lines import NotJsonError, ShapeError, decode_line
 from .registry import read_registry
@@ -100,12 +102,18 @@ class Collector:
         self._metas = writer.meta_times()
         self._live: list[LiveSession] | None = None
         self._windows_at = 0
-        self._troubled: set[str] = set()
+        self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
+        # What an earlier run told of is over, unless the first scan finds it again.
+        self._unseen: set[str] = set(self._troubled)
 
     def scan(self) -> None:
         """Look at everything once: newest first, only what changed is read."""
         self.read_sidecars()
         finding = find_files(self.folder)
+        over = self._unseen - {trouble.place for trouble in finding.troubles}
+        for place in over:
+            self._ease(place)
+        self._unseen = {trouble.place for trouble in finding.troubles}
         self.take(finding)
         self._note_gone(finding)
         self.listener.scanned()
@@ -175,9 +183,12 @@ class Collector:
                 continue
             try:
                 meta = read_meta(found)
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 self.report(unreadable(found.relative, error))
                 continue
+            self._ease(found.relative)
             if meta:
                 changed.append(meta)
         if changed:
@@ -202,7 +213,7 @@ class Collector:
     def _take_file(self, found: FoundFile, batch: _Batch) -> None:
         try:
             self._read_file(found, batch)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._mark_gone(found.relative, batch)
         except OSError as error:
             self.report(unreadable(found.relative, error))
@@ -215,7 +226,8 @@ class Collector:
     def _read_file(self, found: FoundFile, batch: _Batch) -> None:
         source, before = self._known.get(found.relative) or (None, TailState())
         is_new_or_back = before.offset == 0 or before.size == GONE
-        source = source or self._describe(found)
+        if source is None or before.offset == 0:
+            source = self._describe(found)
         if source is None:
             return
         while True:
@@ -224,6 +236,12 @@ class Collector:
                 self.report(Trouble(found.relative, "was rewritten", "it was read again whole"))
                 self.writer.restart(source, before)
                 before = TailState()
+                batch.tails[source.path] = (source, before)
+                batch.touched.add(source.session_id)
+                is_new_or_back = True
+                source = self._describe(found)
+                if source is None:
+                    return
                 continue
             facts = read_lines(source, read.lines)
             if read.bad:
@@ -243,7 +261,8 @@ class Collector:
         source = describe(found.relative)
         if source is None or source.session_id:
             return source
-        return msgspec.structs.replace(source, session_id=_session_of(found))
+        session_id = _session_of(found)
+        return msgspec.structs.replace(source, session_id=session_id) if session_id else None
 
     def _has_changed(self, found: FoundFile) -> bool:
         known = self._known.get(found.relative)
@@ -256,12 +275,15 @@ class Collector:
         relative = self.folder.relative(path)
         try:
             status = path.stat(follow_symlinks=False)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             batch = _Batch()
             self._mark_gone(relative, batch)
             self._known |= batch.tails
             if batch.touched:
                 self.listener.changed(Changed(frozenset(batch.touched)))
+            return None
+        except OSError as error:
+            self.report(unreadable(relative, error))
             return None
         return FoundFile(
             path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
@@ -269,34 +291,35 @@ class Collector:
 
     def _note_gone(self, finding: Finding) -> None:
         present = {found.relative for found in finding.transcripts}
-        unreadable_below = tuple(trouble.place for trouble in finding.troubles)
         batch = _Batch()
         with self.writer.transaction():
             for relative in self._known.keys() - present:
-                place = str(self.folder.projects / relative)
-                if not place.startswith(unreadable_below or "\0"):
+                if not any(PurePath(relative).is_relative_to(place) for place in finding.unseen):
                     self._mark_gone(relative, batch)
         self._known |= batch.tails
         if batch.touched:
             self.listener.changed(Changed(frozenset(batch.touched)))
 
     def _mark_gone(self, relative: str, batch: _Batch) -> None:
-        known = self._known.get(relative)
+        known = batch.tails.get(relative) or self._known.get(relative)
         if known is None or known[1].size == GONE:
             return
+        self._ease(relative)
         self.writer.mark_gone(relative)
         batch.tails[relative] = (known[0], msgspec.structs.replace(known[1], size=GONE))
         batch.touched.add(known[0].session_id)
 
     def report(self, trouble: Trouble) -> None:
-        """Tell of a trouble and keep it for doctor."""
-        self._troubled.add(trouble.place)
+        """Tell of a trouble once while it lasts, and keep it for doctor."""
+        if self._troubled.get(trouble.place) == trouble:
+            return
+        self._troubled[trouble.place] = trouble
         self.listener.troubled(trouble)
         self.writer.save_trouble(trouble.place, trouble.what, trouble.remedy)
 
     def _ease(self, place: str) -> None:
         if place in self._troubled:
-            self._troubled.discard(place)
+            del self._troubled[place]
             self.writer.clear_trouble(place)
             self.listener.eased(place)
 
@@ -305,11 +328,18 @@ class Collector:
             self.listener.progressed(Progress(files, files_in_all, read, in_all))
 
 
-def _session_of(found: FoundFile) -> str:
-    """Find the session of an old agent's file in its first line, or name it after the file."""
+def _session_of(found: FoundFile) -> str | None:
+    """Find the session of an old agent's file in its first line, or name it after the file.
+
+    None while that line is being written. Raises OSError where it cannot be read.
+    """
+    with open_regular(found.path) as file:
+        head = file.read(HEAD_BYTES)
+    first, end, _ = head.partition(b"\n")
+    if not end and len(head) < HEAD_BYTES:
+        return None
     try:
-        with open_regular(found.path) as file:
-            line = decode_line(file.read(HEAD_BYTES).partition(b"\n")[0])
-    except (OSError, NotJsonError, ShapeError):
+        line = decode_line(first)
+    except (NotJsonError, ShapeError):
         return found.path.stem
-    return (line.session_id or found.path.stem).lower()
+    return clean_title(line.session_id or found.path.stem).lower()

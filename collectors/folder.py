@@ -51,6 +51,8 @@ class Finding:
 
     transcripts: list[FoundFile] = field(default_factory=list)
     metas: list[FoundFile] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    """Paths below projects/ of what is there and could not be looked at."""
     troubles: list[Trouble] = field(default_factory=list)
 
 
@@ -79,8 +81,9 @@ def find_files(folder: ClaudeFolder, below: Path | None = None) -> Finding:
     """List the transcripts and agents' meta.json files below projects/ or one of its folders."""
     finding = Finding()
     top = below or folder.projects
-    if top.is_dir():
-        for entry in _walk(top, finding.troubles, DEEPEST):
+    # The system tells of changes behind a link too.
+    if top.resolve() == top:
+        for entry in _walk(folder, top, finding, DEEPEST):
             _sort_in(folder, entry, finding)
     finding.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
     return finding
@@ -100,24 +103,28 @@ def describe(relative: str) -> SourceFile | None:
         if name.startswith(AGENT):
             return SourceFile(relative, FileKind.AGENT, parts[0], "", stem[len(AGENT) :])
         return SourceFile(relative, FileKind.SESSION, parts[0], stem.lower())
-    if name.startswith(AGENT) and parts[2] == "subagents":
+    if name.startswith(AGENT) and parts[2:3] == ["subagents"]:
         agent_id = stem[len(AGENT) :]
         return SourceFile(relative, FileKind.AGENT, parts[0], parts[1].lower(), agent_id)
     return None
 
 
 def _sort_in(folder: ClaudeFolder, entry: os.DirEntry[str], finding: Finding) -> None:
-    name = entry.name
-    wanted = name.endswith(TRANSCRIPT) or (name.startswith(AGENT) and name.endswith(META))
-    if not wanted:
-        return
     path = Path(entry.path)
     relative = folder.relative(path)
+    is_meta = _is_meta(relative)
+    if not is_meta and describe(relative) is None:
+        return
+    if not _is_text(relative):
+        what = "has a name that is not UTF-8"
+        finding.troubles.append(Trouble(_shown(relative), what, "it is left alone; rename it"))
+        return
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return
     except OSError as error:
+        finding.unseen.append(relative)
         finding.troubles.append(unreadable(relative, error))
         return
     if not stat.S_ISREG(status.st_mode):
@@ -128,25 +135,47 @@ def _sort_in(folder: ClaudeFolder, entry: os.DirEntry[str], finding: Finding) ->
     found = FoundFile(
         path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
     )
-    if name.endswith(META):
+    if is_meta:
         finding.metas.append(found)
-    elif describe(relative):
+    else:
         finding.transcripts.append(found)
 
 
-def _walk(top: Path, troubles: list[Trouble], depth: int) -> Iterator[os.DirEntry[str]]:
+def _is_meta(relative: str) -> bool:
+    parts = relative.split("/")
+    name = parts[-1]
+    return name.startswith(AGENT) and name.endswith(META) and parts[2:3] == ["subagents"]
+
+
+def _is_text(relative: str) -> bool:
+    try:
+        relative.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(place: str) -> str:
+    """Replace what of a file's name is not UTF-8: the store takes only text."""
+    return os.fsencode(place).decode("utf-8", "replace")
+
+
+def _walk(
+    folder: ClaudeFolder, top: Path, finding: Finding, depth: int
+) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(top) as entries:
             children = list(entries)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        troubles.append(unreadable(str(top), error))
+        finding.unseen.append(folder.relative(top))
+        finding.troubles.append(unreadable(str(top), error))
         return
     for entry in children:
         if entry.is_dir(follow_symlinks=False):
             if depth > 1:
-                yield from _walk(Path(entry.path), troubles, depth - 1)
+                yield from _walk(folder, Path(entry.path), finding, depth - 1)
         else:
             yield entry
 
@@ -154,7 +183,7 @@ def _walk(top: Path, troubles: list[Trouble], depth: int) -> Iterator[os.DirEntr
 def unreadable(place: str, error: OSError) -> Trouble:
     """Say in one line why a place could not be read."""
     return Trouble(
-        place,
+        _shown(place),
         f"cannot be read ({error.strerror or error})",
         "check its permissions; ctxtop tries again by itself",
     )

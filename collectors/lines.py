@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 Part = TypeVar("Part", bound=msgspec.Struct)
+
+Count = Annotated[int, Meta(ge=0, le=1 << 40)]
+"""A number of tokens, calls or milliseconds; sums of any larger one would not fit the store."""
 
 
 class CacheCreation(msgspec.Struct):
     """Cache writes by lifetime; clients before 2.1.152 wrote only these."""
 
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_5m_input_tokens: Count | None = None
+    ephemeral_1h_input_tokens: Count | None = None
 
 
 class Iteration(msgspec.Struct):
     """Counts of one request, or of one step of a server-side tool loop."""
 
     type: str | None = None
-    input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    output_tokens: Count | None = None
     cache_creation: CacheCreation | None = None
 
 
@@ -72,10 +75,10 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
     """`compactMetadata` of a boundary."""
 
     trigger: str | None = None
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
-    cumulative_dropped_tokens: int | None = None
-    duration_ms: int | None = None
+    pre_tokens: Count | None = None
+    post_tokens: Count | None = None
+    cumulative_dropped_tokens: Count | None = None
+    duration_ms: Count | None = None
     preserved_messages: Preserved | None = None
 
 
@@ -86,9 +89,9 @@ class AgentResult(msgspec.Struct, rename="camel"):
     status: str | None = None
     resolved_model: str | None = None
     content: Raw | UnsetType = UNSET
-    total_tokens: int | None = None
-    total_tool_use_count: int | None = None
-    total_duration_ms: int | None = None
+    total_tokens: Count | None = None
+    total_tool_use_count: Count | None = None
+    total_duration_ms: Count | None = None
     usage: Usage | None = None
 
 
@@ -156,9 +159,14 @@ _text: Final = msgspec.json.Decoder(str)
 def decode_line(data: bytes) -> Line:
     """Decode a line; raises NotJsonError or ShapeError with the reason."""
     try:
+        if not data.isascii():
+            # A part that is decoded later (Raw) is not checked by the line's decoder.
+            data.decode()
         return _line.decode(data)
     except msgspec.ValidationError as error:
         raise ShapeError(str(error)) from error
+    except RecursionError as error:
+        raise NotJsonError("nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_leniently(data)
 
@@ -195,15 +203,14 @@ def _decode_leniently(data: bytes) -> Line:
     # that are not UTF-8 stand in lines that the client itself still reads.
     try:
         value = json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(str(error)) from error
-    if not isinstance(value, dict):
-        raise NotJsonError("not an object")
-    text = json.dumps(value, ensure_ascii=False)
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    try:
+        if not isinstance(value, dict):
+            raise NotJsonError("not an object")
+        text = json.dumps(value, ensure_ascii=False)
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return _line.decode(whole)
     except msgspec.ValidationError as error:
         raise ShapeError(str(error)) from error
-    except msgspec.DecodeError as error:
+    except NotJsonError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from error

@@ -17,7 +17,8 @@ TOO_LONG: Final = "too_long"
 
 # Seen on 2.1.329: "prompt is too long: 210000 tokens > 200000 maximum".
 _TOO_LONG: Final = re.compile(
-    r"prompt is too long(?:: (?P<prompt>\d+) tokens > (?P<limit>\d+) maximum)?", re.IGNORECASE
+    r"prompt is too long(?:: (?P<prompt>\d{1,12}) tokens > (?P<limit>\d{1,12}) maximum)?",
+    re.IGNORECASE,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -21,20 +21,23 @@ LARGEST: Final = 64 * 1024
 START_SLACK_S: Final = 120.0
 """A process that began later than its entry by more than this has only inherited the number."""
 
+Moment = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""Milliseconds since 1970."""
+
 _PROC_START_FIELD: Final = 22
 """Of /proc/PID/stat: the start in clock ticks (reference: claude-code-formats 1.4)."""
 
 
 class _Entry(msgspec.Struct, rename="camel"):
-    pid: int
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]
     session_id: str
     status: str | None = None
     tmux: str | None = None
     name: str | None = None
     name_source: str | None = None
     proc_start: str | None = None
-    started_at: int | None = None
-    updated_at: int | None = None
+    started_at: Moment | None = None
+    updated_at: Moment | None = None
 
 
 def read_registry(folder: ClaudeFolder) -> list[LiveSession]:
@@ -42,14 +45,12 @@ def read_registry(folder: ClaudeFolder) -> list[LiveSession]:
 
     Only *.json is opened: a *.key beside it is a secret.
     """
-    if not folder.sessions.is_dir():
-        return []
     live: dict[str, LiveSession] = {}
     for path in sorted(folder.sessions.glob("*.json")):
         entry = _read(path)
         if entry and _is_alive(entry):
             session = LiveSession(
-                session_id=entry.session_id.lower(),
+                session_id=clean_title(entry.session_id).lower(),
                 pid=entry.pid,
                 status=clean_title(entry.status or "idle"),
                 tmux=clean_title(entry.tmux) if entry.tmux else None,
@@ -66,7 +67,7 @@ def _read(path: Path) -> _Entry | None:
     try:
         with open_regular(path) as file:
             return msgspec.json.decode(file.read(LARGEST), type=_Entry)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The client replaces and removes entries at any moment; the next look finds it.
         return None
 
@@ -74,8 +75,6 @@ def _read(path: Path) -> _Entry | None:
 def _is_alive(entry: _Entry) -> bool:
     import psutil  # takes 30 ms, and the dashboard's first paint comes before
 
-    if entry.pid <= 0:
-        return False
     if entry.proc_start and sys.platform == "linux":
         return _linux_start(entry.pid) == entry.proc_start
     try:
@@ -92,4 +91,5 @@ def _linux_start(pid: int) -> str | None:
         return None
     # The second field is the program's name in brackets and may hold anything.
     fields = text.rpartition(")")[2].split()
-    return fields[_PROC_START_FIELD - 3]
+    place = _PROC_START_FIELD - 3
+    return fields[place] if len(fields) > place else None

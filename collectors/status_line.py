@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ..core.store.facts import WindowSeen
 from .clean import clean_title
+from .lines import Count  # noqa: TC001 -- msgspec reads it
 from .tail import open_regular
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class _Model(msgspec.Struct):
 
 
 class _ContextWindow(msgspec.Struct):
-    context_window_size: int | None = None
+    context_window_size: Count | None = None
 
 
 class _Snapshot(msgspec.Struct):
@@ -40,20 +42,23 @@ def read_windows(path: Path) -> list[WindowSeen]:
     Raises OSError where the file cannot be read.
     """
     with open_regular(path) as file:
-        size = file.seek(0, 2)
-        start = max(0, size - NEWEST_BYTES)
-        file.seek(start)
+        status = os.fstat(file.fileno())
+        file.seek(max(0, status.st_size - NEWEST_BYTES))
         lines = file.read(NEWEST_BYTES).split(b"\n")
-    seen = (_read(line, start + number) for number, line in enumerate(lines))
+    # The file's own time: a position would begin anew where the file does.
+    at = status.st_mtime_ns // 1_000_000
+    seen = (_read(line, at) for line in lines)
     return [window for window in seen if window]
 
 
-def _read(line: bytes, order: int) -> WindowSeen | None:
+def _read(line: bytes, at: int) -> WindowSeen | None:
     try:
         snapshot = msgspec.json.decode(line, type=_Snapshot)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     size = snapshot.context_window.context_window_size if snapshot.context_window else None
     if not (snapshot.session_id and snapshot.model and snapshot.model.id and size and size > 0):
         return None
-    return WindowSeen(snapshot.session_id.lower(), clean_title(snapshot.model.id), size, order)
+    # A transcript names the same model without the mark of its large window.
+    model = clean_title(snapshot.model.id).removesuffix("[1m]")
+    return WindowSeen(clean_title(snapshot.session_id).lower(), model, size, at)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from msgspec.structs import replace
+
 from ..core.store.facts import BadLine, TailState
 
 if TYPE_CHECKING:
@@ -64,8 +66,7 @@ def read_tail(path: Path, before: TailState, batch: int = BATCH_BYTES) -> TailRe
         end = data.rfind(b"\n") + 1
         if end:
             lines = _split(data[:end], before.offset)
-            after = _state(file, status, before.offset + end)
-            return TailRead(Change.GROWN, after, lines, more=after.offset < status.st_size)
+            return _grown(_state(file, status, before.offset + end), lines)
         if len(data) < batch:
             return TailRead(Change.NONE, _state(file, status, before.offset))
         return _read_long_line(file, status, before, data)
@@ -134,9 +135,16 @@ def _read_long_line(
         if end >= 0:
             break
     after = _state(file, status, before.offset + length + 1)
-    more = after.offset < status.st_size
     if length > LONGEST_LINE:
         reason = f"longer than {LONGEST_LINE >> 20} MiB"
         bad = (BadLine(before.offset, length, reason),)
-        return TailRead(Change.GROWN, after, bad=bad, more=more)
-    return TailRead(Change.GROWN, after, _split(b"".join(parts), before.offset), more=more)
+        return _grown(after, [], bad)
+    return _grown(after, _split(b"".join(parts), before.offset))
+
+
+def _grown(after: TailState, lines: list[RawLine], bad: tuple[BadLine, ...] = ()) -> TailRead:
+    more = after.offset < after.size
+    if more:
+        # Not the file's size: where reading ends here, the file is to look changed.
+        after = replace(after, size=after.offset)
+    return TailRead(Change.GROWN, after, lines, bad, more)

@@ -64,8 +64,8 @@ class _Reading:
     def __init__(self, source: SourceFile) -> None:
         self.source: Final = source
         self.lines = 0
-        self.first_time: str | None = None
-        self.last_time: str | None = None
+        self.started_at: int | None = None
+        self.last_at: int | None = None
         self.session: dict[str, str] = {}
         self.responses: list[ResponseFact] = []
         self.boundaries: list[BoundaryFact] = []
@@ -106,9 +106,7 @@ class _Reading:
         """Hand over what was gathered."""
         return Facts(
             lines=self.lines,
-            session=SessionFact(
-                started_at=to_ms(self.first_time), last_at=to_ms(self.last_time), **self.session
-            ),
+            session=SessionFact(started_at=self.started_at, last_at=self.last_at, **self.session),
             responses=tuple(self.responses),
             boundaries=tuple(self.boundaries),
             errors=tuple(self.errors),
@@ -216,9 +214,10 @@ class _Reading:
                 self.session[name] = clean_title(value)
 
     def _note_session(self, line: Line) -> None:
-        if line.timestamp:
-            self.first_time = min(self.first_time or line.timestamp, line.timestamp)
-            self.last_time = max(self.last_time or line.timestamp, line.timestamp)
+        at = to_ms(line.timestamp)
+        if at is not None:
+            self.started_at = at if self.started_at is None else min(self.started_at, at)
+            self.last_at = at if self.last_at is None else max(self.last_at, at)
         if line.cwd:
             self.session["cwd"] = clean_title(line.cwd)
         if line.version:
@@ -263,7 +262,7 @@ class _Reading:
                 offset=offset,
                 uuid=line.uuid or f"at {offset}",
                 at=to_ms(line.timestamp),
-                trigger=said.trigger if said else None,
+                trigger=clean_title(said.trigger) if said and said.trigger else None,
                 pre_tokens=said.pre_tokens if said else None,
                 post_tokens=said.post_tokens if said else None,
                 dropped_tokens=said.cumulative_dropped_tokens if said else None,

@@ -49,16 +49,23 @@ def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Even
 
     Raises sqlite3.Error where the store stays unusable.
     """
+    place = str(writer.path)
+    waiting = False
     while not stop.is_set():
         try:
-            _Watch(Collector(folder, writer, listener), stop).run()
+            watch = _Watch(Collector(folder, writer, listener), stop)
+            watch.scan()
+            if waiting:
+                waiting = False
+                listener.eased(place)
+            watch.run()
         except sqlite3.Error as error:
-            place = str(writer.path)
             if is_damage(error):
                 listener.troubled(Trouble(place, writer.start_again(), "nothing to do"))
                 writer.claim(folder.root)
             elif is_passing(error):
                 what, remedy = explain(error)
+                waiting = True
                 listener.troubled(Trouble(place, what, f"{remedy}; ctxtop tries again"))
                 stop.wait(RETRY_S)
             else:
@@ -77,21 +84,20 @@ class _Watch:
         self.sidecars_at = 0.0
 
     def run(self) -> None:
-        self._scan()
         while not self.stop.is_set():
             places = self._places()
             if places:
                 self._follow(places)
             else:
                 self.stop.wait(TICK_MS / 1000)
-                self._scan()
+                self.scan()
 
-    def _scan(self) -> None:
+    def scan(self) -> None:
         self.collector.scan()
         self.scanned_at = self.sidecars_at = time.monotonic()
 
     def _places(self) -> list[Path]:
-        return [path for path in (self.folder.projects, self.folder.sessions) if path.is_dir()]
+        return [path for path in (self.folder.projects, self.folder.sessions) if _is_folder(path)]
 
     def _follow(self, places: list[Path]) -> None:
         # The changes between the scan and the watcher's start are found by the first look.
@@ -141,7 +147,7 @@ class _Watch:
                 self.sidecars_at = 0.0
             elif self.collector.knows(self.folder.relative(path)):
                 grown.add(path)
-            elif path.is_dir():
+            elif _is_folder(path):
                 unknown.add(path)
             else:
                 unknown.add(path.parent)
@@ -154,10 +160,18 @@ class _Watch:
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
         if now - self.scanned_at >= RECONCILE_S:
-            self._scan()
+            self.scan()
         elif now - self.sidecars_at >= SIDECARS_S:
             self.collector.read_sidecars()
             self.sidecars_at = now
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # Before Python 3.14 a folder that may not be looked at raises.
+        return False
 
 
 def _outermost(paths: set[Path]) -> list[Path]:

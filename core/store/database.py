@@ -65,7 +65,11 @@ def open_reader(path: Path) -> sqlite3.Connection:
             check_same_thread=False,
             isolation_level=None,
         )
-        connection.execute("SELECT 1 FROM file LIMIT 1")
+        try:
+            connection.execute("SELECT 1 FROM file LIMIT 1")
+        except sqlite3.Error:
+            connection.close()
+            raise
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     connection.row_factory = sqlite3.Row
@@ -82,11 +86,12 @@ def write(db: Database) -> Iterator[None]:
     db.conn.execute("BEGIN IMMEDIATE")
     try:
         yield
+        # Inside: a commit that fails (a full disk) would leave the transaction open.
+        db.conn.commit()
     except BaseException:
         if db.conn.in_transaction:
             db.conn.rollback()
         raise
-    db.conn.commit()
 
 
 def set_aside(path: Path) -> Path:
@@ -182,7 +187,9 @@ def _migrated(path: Path) -> Database:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         if migrations.pending(db):
-            migrations.apply(db)
+            # Of two first starts at once the second waits here, and finds nothing to do.
+            with write(db):
+                migrations.apply(db)
     except BaseException:
         connection.close()
         raise

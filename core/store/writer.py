@@ -90,7 +90,7 @@ class Writer:
         return {
             row[0]: (
                 SourceFile(row[0], FileKind(row[1]), row[2], row[3], row[4]),
-                TailState(*row[5:]),
+                TailState(_unsigned(row[5]), _unsigned(row[6]), *row[7:]),
             )
             for row in rows
         }
@@ -159,6 +159,10 @@ class Writer:
                 [TROUBLE_ROWS],
             )
 
+    def troubled_places(self) -> set[str]:
+        """Name the places whose trouble is kept, also of an earlier run."""
+        return {row[0] for row in self._connection.execute("SELECT place FROM trouble")}
+
     def clear_trouble(self, place: str) -> None:
         """Forget a trouble that has ended."""
         self._connection.execute("DELETE FROM trouble WHERE place = ?", [place])
@@ -184,6 +188,11 @@ class Writer:
             row = msgspec.structs.asdict(source) | {"kind": str(source.kind)}
             self._db.table("file").insert(row)
             file_id = self._file_id(source.path)
+        elif before.offset == 0:
+            # An old agent's file names its session in its first line, which may be another now.
+            self._connection.execute(
+                "UPDATE file SET session_id = ? WHERE file_id = ?", [source.session_id, file_id]
+            )
         self._update_tail(file_id, after, facts.lines)
         return file_id
 
@@ -194,7 +203,7 @@ class Writer:
             " mtime_ns = ?, lines = CASE WHEN ? = 0 THEN 0 ELSE lines + ? END,"
             " gone = 0 WHERE file_id = ?",
             [
-                tail.device,
+                _signed(tail.device),
                 _signed(tail.inode),
                 tail.offset,
                 tail.anchor,
@@ -251,6 +260,10 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
+def _unsigned(number: int) -> int:
+    return number + (1 << 64) if number < 0 else number
+
+
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
@@ -274,7 +287,6 @@ ON CONFLICT (file_id, message_id) DO UPDATE SET
 WHERE excluded.last_offset > last_offset
 """
 
-_FIRST: Final = ("started_at", "first_prompt")
 _NEWEST: Final = (
     "cwd",
     "client_version",
@@ -289,10 +301,13 @@ _SESSION_UPSERT: Final = (
     "INSERT INTO session VALUES (:file_id, :started_at, :last_at, :cwd, :client_version,"
     " :custom_title, :ai_title, :summary_title, :first_prompt, :last_prompt, :model)"
     " ON CONFLICT (file_id) DO UPDATE SET "
-    + ", ".join(f"{name} = COALESCE({name}, excluded.{name})" for name in _FIRST)
-    + ", "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _NEWEST)
-    + ", last_at = MAX(COALESCE(last_at, 0), COALESCE(excluded.last_at, last_at, 0))"
+    + ", first_prompt = COALESCE(first_prompt, excluded.first_prompt)"
+    # Lines do not stand in the order of their times; where neither is known it stays NULL.
+    + "".join(
+        f", {name} = {choose}(COALESCE({name}, excluded.{name}), COALESCE(excluded.{name}, {name}))"
+        for name, choose in (("started_at", "MIN"), ("last_at", "MAX"))
+    )
 )
 
 _LINE_COUNT_UPSERT: Final = (

@@ -1,0 +1,282 @@
+"""What stands beside the transcripts: the registry, the status line, agents' meta.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from ctxtop.collectors import registry, status_line
+from ctxtop.collectors.registry import read_registry
+from ctxtop.collectors.status_line import SNAPSHOTS, read_windows
+from ctxtop.core.fleet import read_agents, read_sessions
+from ctxtop.core.store import queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.window import WindowSource
+
+from ..dump import dump
+from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
+
+if TYPE_CHECKING:
+    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.store.writer import Writer
+
+    from ..recorder import Recorder
+
+OWN_START_MS = int(psutil.Process().create_time() * 1000)
+
+
+def enter(claude: ClaudeFolder, pid: int, **fields: object) -> Path:
+    """Write an entry of the registry."""
+    entry = {"pid": pid, "sessionId": SESSION.upper(), "startedAt": OWN_START_MS + 500}
+    path = claude.sessions / f"{pid}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(entry | fields))
+    return path
+
+
+def dead_pid() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+        return process.pid
+
+
+def test_an_open_session(claude: ClaudeFolder) -> None:
+    enter(claude, os.getpid(), status="waiting", tmux="a:@1.%2", name="mine", nameSource="user")
+    (live,) = read_registry(claude)
+
+    assert (live.session_id, live.pid, live.status) == (SESSION, os.getpid(), "waiting")
+    assert (live.tmux, live.name) == ("a:@1.%2", "mine")
+
+
+def test_a_name_that_the_client_made_up_is_no_name(claude: ClaudeFolder) -> None:
+    enter(claude, os.getpid(), name="proj-3", nameSource="derived")
+
+    assert read_registry(claude)[0].name is None
+
+
+def test_a_process_that_has_ended_is_not_open(claude: ClaudeFolder) -> None:
+    enter(claude, dead_pid())
+
+    assert read_registry(claude) == []
+
+
+def test_a_number_that_another_process_took_over_is_not_open(claude: ClaudeFolder) -> None:
+    enter(claude, os.getpid(), startedAt=OWN_START_MS - 3_600_000)
+
+    assert read_registry(claude) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_on_linux_the_start_in_ticks_decides(claude: ClaudeFolder) -> None:
+    own = registry._linux_start(os.getpid())
+    assert own is not None
+    assert own.isdecimal()
+
+    enter(claude, os.getpid(), procStart=own, startedAt=1)
+    assert len(read_registry(claude)) == 1
+
+    enter(claude, os.getpid(), procStart=str(int(own) + 1))
+    assert read_registry(claude) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"pid":"1"}',
+        b'{"pid":-1,"sessionId":"x"}',
+        b'{"pid":0,"sessionId":"x"}',
+        b'{"pid":99999999999999999999,"sessionId":"x"}',
+        b'{"pid":1,"sessionId":"x","updatedAt":' + b"9" * 40 + b"}",
+        b'{"pid":1,"sessionId":"x","y":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
+)
+def test_an_entry_that_is_none_is_passed_over(claude: ClaudeFolder, data: bytes) -> None:
+    claude.sessions.mkdir()
+    (claude.sessions / "1.json").write_bytes(data)
+    enter(claude, os.getpid())
+
+    assert [live.pid for live in read_registry(claude)] == [os.getpid()]
+
+
+def test_without_a_registry_nothing_is_open(claude: ClaudeFolder) -> None:
+    assert read_registry(claude) == []
+
+
+def test_a_key_is_never_opened(claude: ClaudeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter(claude, os.getpid())
+    (claude.sessions / f"{os.getpid()}.{'ab' * 32}.key").write_text("secret")
+    (claude.sessions / "link.json").symlink_to(claude.sessions / f"{os.getpid()}.{'ab' * 32}.key")
+    opened: list[str] = []
+    real = os.open
+
+    def noted(path: str | Path, *args: int) -> int:
+        descriptor = real(path, *args)
+        opened.append(Path(path).name)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", noted)
+    read_registry(claude)
+
+    assert opened == [f"{os.getpid()}.json"]
+
+
+def test_what_is_open_is_stored_and_told_once(
+    claude: ClaudeFolder, collector: Collector, recorder: Recorder, store: Path
+) -> None:
+    write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user()])
+    path = enter(claude, os.getpid(), status="busy")
+    collector.read_sidecars()
+    collector.read_sidecars()
+    assert [changed.session_ids for changed in recorder.changes] == [{SESSION}]
+    assert [row[0] for row in dump(store)["live"]] == [SESSION]
+
+    path.unlink()
+    collector.read_sidecars()
+
+    assert len(recorder.changes) == 2
+    assert dump(store)["live"] == []
+
+
+def snapshot(window: object = 500_000, model: object = MODEL, session: object = SESSION) -> bytes:
+    return encode(
+        [
+            {
+                "session_id": session,
+                "model": {"id": model},
+                "context_window": {"context_window_size": window},
+            }
+        ]
+    )
+
+
+def test_the_newest_snapshot_of_each_session_and_model_counts(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user(), assistant()])
+    snapshots = store.with_name(SNAPSHOTS)
+    snapshots.write_bytes(
+        snapshot(100)
+        + snapshot(300_000)
+        + b"torn\n"
+        + snapshot(7, model="other")
+        + snapshot("x")
+        + snapshot(10**30)
+        + snapshot(-5)
+        + snapshot(0)
+        + snapshot(9, session=None)
+        + snapshot(9, model=None)
+        + b'{"session_id":"x"}\n'
+        + snapshot(9)[:-30]
+    )
+    collector.scan()
+
+    with closing(open_reader(store)) as db:
+        assert queries.windows_seen(db) == {(SESSION, MODEL): 300_000, (SESSION, "other"): 7}
+        (session,) = read_sessions(db, START_MS)
+    assert (session.context.window.tokens, session.context.window.source) == (
+        300_000,
+        WindowSource.STATUS_LINE,
+    )
+
+
+def test_a_model_with_the_mark_of_its_large_window_is_the_transcripts_model(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / SNAPSHOTS
+    path.write_bytes(snapshot(1_000_000, model="claude-opus-4-6[1m]", session=SESSION.upper()))
+    (seen,) = read_windows(path)
+
+    assert (seen.session_id, seen.model) == (SESSION, "claude-opus-4-6")
+
+
+def test_a_file_of_snapshots_that_began_anew_is_newer(collector: Collector, store: Path) -> None:
+    snapshots = store.with_name(SNAPSHOTS)
+    snapshots.write_bytes(snapshot(1) * 50 + snapshot(200_000))
+    os.utime(snapshots, ns=(0, 10**18))
+    collector.scan()
+    snapshots.write_bytes(snapshot(1_000_000))
+    os.utime(snapshots, ns=(0, 10**18 + 10**9))
+    collector.scan()
+
+    with closing(open_reader(store)) as db:
+        assert queries.windows_seen(db) == {(SESSION, MODEL): 1_000_000}
+
+
+def test_only_the_end_of_a_long_file_of_snapshots_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_line, "NEWEST_BYTES", len(snapshot()) + 40)
+    path = tmp_path / SNAPSHOTS
+    path.write_bytes(snapshot(1) * 30 + snapshot(200_000))
+
+    assert [seen.window_tokens for seen in read_windows(path)] == [200_000]
+
+
+META = {
+    "agentType": "reviewer",
+    "description": "look\x1b[2J",
+    "toolUseId": "t1",
+    "spawnDepth": 2,
+    "parentAgentId": "a0",
+    "finished": True,
+}
+
+
+def test_an_agents_meta(claude: ClaudeFolder, collector: Collector, store: Path) -> None:
+    folder = claude.projects / PROJECT / SESSION.upper() / "subagents"
+    write(folder / "agent-a1.jsonl", [assistant("m1")])
+    path = write(folder / "agent-a1.meta.json", [META])
+    collector.scan()
+
+    with closing(open_reader(store)) as db:
+        (agent,) = read_agents(db, [])
+    assert (agent.agent_id, agent.session_id, agent.parent_agent_id) == ("a1", SESSION, "a0")
+    assert (agent.agent_type, agent.description) == ("reviewer", "look[2J")
+
+    write(path, [META | {"agentType": "tester"}])
+    os.utime(path, ns=(0, 10**18))
+    collector.scan()
+
+    with closing(open_reader(store)) as db:
+        assert [found.agent_type for found in read_agents(db, [])] == ["tester"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b'{"agentType":', b"[]", b'{"spawnDepth":' + b"9" * 30 + b"}", b"\xff"]
+)
+def test_a_meta_that_is_not_whole_yet_is_read_when_it_is(
+    claude: ClaudeFolder, collector: Collector, store: Path, data: bytes
+) -> None:
+    path = claude.projects / PROJECT / SESSION / "subagents" / "agent-a1.meta.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    collector.scan()
+    assert dump(store)["agent_meta"] == []
+
+    write(path, [META])
+    collector.scan()
+    assert len(dump(store)["agent_meta"]) == 1
+
+
+def test_a_meta_that_did_not_change_is_not_read_again(
+    claude: ClaudeFolder, collector: Collector, recorder: Recorder, writer: Writer
+) -> None:
+    path = claude.projects / PROJECT / SESSION / "subagents" / "agent-a1.meta.json"
+    write(path, [META])
+    for _ in range(3):
+        collector.scan()
+    type(collector)(claude, writer, recorder).scan()
+
+    assert len(recorder.changes) == 1

@@ -1,0 +1,228 @@
+"""Reading what was added to a file: whole lines, each once, also where the file is hostile."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors import tail
+from ctxtop.collectors.tail import Change, RawLine, TailRead, open_regular, read_tail
+from ctxtop.core.store.facts import BadLine, TailState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = TailState()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def read_all(
+    path: Path, before: TailState = START, batch: int = tail.BATCH_BYTES
+) -> tuple[list[RawLine], list[BadLine], TailState]:
+    """Read to the end as the collector does."""
+    lines: list[RawLine] = []
+    bad: list[BadLine] = []
+    while True:
+        read = read_tail(path, before, batch)
+        assert read.change is not Change.REWRITTEN
+        lines += read.lines
+        bad += read.bad
+        before = read.after
+        if not read.more:
+            return lines, bad, before
+
+
+def grown(read: TailRead) -> list[RawLine]:
+    assert read.change is Change.GROWN
+    return read.lines
+
+
+def test_only_what_was_added_is_read(path: Path) -> None:
+    path.write_bytes(b'{"a":1}\n{"b":2}\n')
+    first = read_tail(path, START)
+    path.write_bytes(path.read_bytes() + b'{"c":3}\n')
+
+    assert grown(first) == [(0, b'{"a":1}'), (8, b'{"b":2}')]
+    assert grown(read_tail(path, first.after)) == [(16, b'{"c":3}')]
+
+
+def test_a_torn_last_line_is_kept_back_until_it_is_whole(path: Path) -> None:
+    path.write_bytes(b'{"a":1}\n{"b"')
+    lines, _, stands = read_all(path)
+    torn = read_tail(path, stands)
+    with path.open("ab") as file:
+        file.write(b":2}\n")
+
+    assert lines == [(0, b'{"a":1}')]
+    assert torn.change is Change.NONE
+    assert grown(read_tail(path, torn.after)) == [(8, b'{"b":2}')]
+
+
+def test_a_file_without_any_line_end_says_nothing_yet(path: Path) -> None:
+    path.write_bytes(b'{"a":1}')
+
+    read = read_tail(path, START)
+
+    assert (read.change, read.lines, read.after.offset) == (Change.NONE, [], 0)
+    assert read.after.size == 7
+
+
+def test_an_unchanged_file_has_not_changed(path: Path) -> None:
+    path.write_bytes(b"{}\n" * 5000)
+    _, _, stands = read_all(path)
+
+    assert read_tail(path, stands).change is Change.NONE
+
+
+@pytest.mark.parametrize(
+    "now", [b"", b'{"a":1}\n', b'{"a":9}\n{"b":2}\n', b'{"b":2}\n{"a":1}\n{"c":3}\n']
+)
+def test_a_file_that_shrank_or_says_other_things_was_rewritten(path: Path, now: bytes) -> None:
+    path.write_bytes(b'{"a":1}\n{"b":2}\n')
+    stands = read_tail(path, START).after
+    path.write_bytes(now)
+
+    read = read_tail(path, stands)
+
+    assert (read.change, read.after) == (Change.REWRITTEN, stands)
+
+
+def test_a_line_removed_far_before_the_end_is_seen(path: Path) -> None:
+    lines = [b'{"n":%d}\n' % number for number in range(10_000)]
+    path.write_bytes(b"".join(lines))
+    _, _, stands = read_all(path)
+    path.write_bytes(b"".join(lines[:5] + lines[6:]) + b'{"more":1}\n' * 5)
+
+    assert read_tail(path, stands).change is Change.REWRITTEN
+
+
+def test_another_file_under_the_same_name_was_rewritten(path: Path) -> None:
+    path.write_bytes(b'{"a":1}\n')
+    stands = read_tail(path, START).after
+    other = path.with_suffix(".new")
+    other.write_bytes(b'{"a":1}\n{"b":2}\n')
+    other.replace(path)
+
+    assert read_tail(path, stands).change is Change.REWRITTEN
+
+
+def test_the_same_bytes_put_back_are_the_same_file(path: Path) -> None:
+    path.write_bytes(b'{"a":1}\n')
+    stands = read_tail(path, START).after
+    path.write_bytes(b'{"a":1}\n{"b":2}\n')
+
+    assert grown(read_tail(path, stands)) == [(8, b'{"b":2}')]
+
+
+def test_a_vanished_file_is_told_as_such(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_tail(path, START)
+
+
+def test_a_fifo_does_not_block(path: Path) -> None:
+    os.mkfifo(path)
+    began = time.monotonic()
+    with pytest.raises(OSError, match="not a regular file"):
+        read_tail(path, START)
+
+    assert time.monotonic() - began < 5
+
+
+def test_folders_and_links_are_not_read(path: Path) -> None:
+    path.mkdir()
+    target = path / "target"
+    target.write_bytes(b"{}\n")
+    link = path / "link.jsonl"
+    link.symlink_to(target)
+
+    for place in (path, link):
+        with pytest.raises(OSError), open_regular(place):  # noqa: PT011 -- ELOOP or EISDIR
+            pytest.fail("it was opened")
+
+
+def test_what_is_no_text_around_a_line_is_taken_off(path: Path) -> None:
+    path.write_bytes(b'\0\0\0{"a":1}\n{"b":2}\r\n\n  \n\0\0\n\t{"c":3} \n')
+
+    assert read_all(path)[0] == [(0, b'{"a":1}'), (11, b'{"b":2}'), (27, b'{"c":3}')]
+
+
+def test_a_line_longer_than_a_batch_is_read_whole(path: Path) -> None:
+    long = b'{"x":"' + b"y" * 5000 + b'"}'
+    path.write_bytes(b"{}\n" + long + b"\n{}\n")
+
+    assert read_all(path, batch=64)[0] == [(0, b"{}"), (3, long), (4 + len(long), b"{}")]
+
+
+def test_a_long_line_without_its_end_is_kept_back(path: Path) -> None:
+    path.write_bytes(b"{}\n" + b"y" * 5000)
+    lines, _, stands = read_all(path, batch=64)
+    with path.open("ab") as file:
+        file.write(b"z\n")
+
+    assert lines == [(0, b"{}")]
+    assert read_all(path, stands, batch=64)[0] == [(3, b"y" * 5000 + b"z")]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\n{}\n"])
+def test_a_line_that_is_too_long_is_set_aside(
+    path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(tail, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(tail, "BATCH_BYTES", 300)
+    path.write_bytes(b"{}\n" + b"y" * 1001 + end)
+
+    lines, bad, stands = read_all(path, batch=300)
+
+    assert [(line.offset, line.length) for line in bad] == [(3, 1001)]
+    assert "longer" in bad[0].reason
+    assert lines == [(0, b"{}")] + [(1005, b"{}")] * (len(end) > 1)
+    assert stands.offset == path.stat().st_size
+
+
+def test_a_line_as_long_as_the_limit_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(tail, "BATCH_BYTES", 300)
+    path.write_bytes(b"y" * 1000 + b"\n")
+
+    assert read_all(path, batch=300)[:2] == ([(0, b"y" * 1000)], [])
+
+
+@pytest.mark.slow
+def test_a_line_of_fifty_megabytes(path: Path) -> None:
+    long = b'{"x":"' + b"y" * 50_000_000 + b'"}'
+    path.write_bytes(long + b"\n{}\n")
+
+    lines, bad, stands = read_all(path)
+
+    assert [(offset, len(data)) for offset, data in lines] == [
+        (0, len(long)),
+        (len(long) + 1, 2),
+    ]
+    assert lines[0][1] == long
+    assert (bad, stands.offset) == ([], len(long) + 4)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 8, 9, 64, 1000, 100_000])
+def test_lines_are_the_same_however_they_are_cut(path: Path, batch: int) -> None:
+    data = b'{"a":1}\n\r\n\0{"b":2}\r\nnot json\n' + b'{"n":3}\n' * 30 + b"{torn"
+    path.write_bytes(data)
+    whole = read_all(path)
+    cut = read_all(path, batch=batch)
+
+    assert cut[:2] == whole[:2]
+    assert cut[2].offset == whole[2].offset == len(data) - 5
+    assert cut[2].anchor == whole[2].anchor
+
+
+def test_where_reading_stops_early_the_file_still_looks_changed(path: Path) -> None:
+    path.write_bytes(b"{}\n" * 100)
+    read = read_tail(path, START, batch=30)
+
+    assert read.more
+    assert read.after.size == read.after.offset < path.stat().st_size

@@ -1,0 +1,444 @@
+"""A transcript's lines as facts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ctxtop.collectors.transcript import read_lines
+from ctxtop.core.store.facts import Facts, FileKind, SourceFile
+
+from ..transcripts import (
+    MODEL,
+    PROJECT,
+    SESSION,
+    START_MS,
+    JsonLine,
+    agent_result,
+    assistant,
+    attachment,
+    boundary,
+    chained,
+    encode,
+    launch,
+    launched,
+    notification,
+    notification_text,
+    refusal,
+    summary,
+    text,
+    time,
+    tool,
+    tool_result,
+    usage,
+    user,
+)
+
+MAIN = SourceFile(f"{PROJECT}/{SESSION}.jsonl", FileKind.SESSION, PROJECT, SESSION)
+AGENT = SourceFile(
+    f"{PROJECT}/{SESSION}/subagents/agent-a1.jsonl", FileKind.AGENT, PROJECT, SESSION, "a1"
+)
+
+
+def read(*lines: JsonLine | bytes, source: SourceFile = MAIN) -> Facts:
+    offset, raw = 0, []
+    for data in encode(lines).split(b"\n")[:-1]:
+        raw.append((offset, data))
+        offset += len(data) + 1
+    return read_lines(source, raw)
+
+
+def test_an_answer() -> None:
+    counts = usage(1000, 50)
+    (answer,) = read(assistant("m1", content=[tool("Bash", "t1")], at=5, counts=counts)).responses
+
+    assert (answer.message_id, answer.model, answer.at) == ("m1", MODEL, START_MS + 5000)
+    assert answer.context_tokens == 1000
+    assert (answer.input_tokens, answer.cache_creation_tokens) == (3, 7)
+    assert (answer.cache_read_tokens, answer.output_tokens, answer.tool_uses) == (990, 50, 1)
+    assert not answer.sidechain
+
+
+@pytest.mark.parametrize("iterations", [[], None])
+def test_without_iterations_the_counts_are_those_of_the_answer(iterations: object) -> None:
+    (answer,) = read(assistant(counts=usage(900, iterations=iterations))).responses
+
+    assert answer.context_tokens == 900
+
+
+def test_in_context_is_the_last_iteration_and_spent_the_sum() -> None:
+    steps = [usage(400) | {"type": "message"}, usage(500) | {"type": "message"}]
+    (answer,) = read(assistant(counts=usage(900, 80, iterations=steps))).responses
+
+    assert answer.context_tokens == 500
+    assert answer.cache_read_tokens + answer.cache_creation_tokens + answer.input_tokens == 900
+
+
+def test_a_servers_tool_is_no_iteration_of_the_model() -> None:
+    steps = [usage(400) | {"type": "message"}, usage(90) | {"type": "compaction"}]
+    (answer,) = read(assistant(counts=usage(900, iterations=steps))).responses
+
+    assert answer.context_tokens == 400
+
+
+def test_cache_writes_by_lifetime_count_where_the_flat_number_is_zero() -> None:
+    nested = {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 12}
+    old = usage(1000, cache_creation_input_tokens=0, cache_creation=nested)
+    both = usage(1000, cache_creation_input_tokens=42, cache_creation=nested)
+    answers = read(assistant("m1", counts=old), assistant("m2", counts=both)).responses
+
+    assert [answer.cache_creation_tokens for answer in answers] == [42, 42]
+
+
+def test_a_made_up_answer_is_no_answer() -> None:
+    facts = read(assistant(model="<synthetic>", content=[text("No response requested.")]))
+
+    assert (facts.responses, facts.errors) == ((), ())
+    assert facts.ignored == {"assistant/synthetic": 1}
+
+
+@pytest.mark.parametrize(
+    ("shown", "details", "sizes"),
+    [
+        ("Prompt is too long", None, (None, None)),
+        (
+            "Prompt is too long",
+            "400 prompt is too long: 210000 tokens > 200000 maximum",
+            (210_000, 200_000),
+        ),
+        ("prompt is too long: 7 tokens > 5 maximum", None, (7, 5)),
+        ("prompt is too long: " + "9" * 5000 + " tokens > 5 maximum", None, (None, None)),
+    ],
+)
+def test_a_prompt_that_was_too_long(
+    shown: str, details: str | None, sizes: tuple[int | None, int | None]
+) -> None:
+    fields: dict[str, Any] = {} if details is None else {"errorDetails": details}
+    facts = read(refusal(shown, **fields))
+
+    (error,) = facts.errors
+    assert (error.kind, (error.prompt_tokens, error.limit_tokens)) == ("too_long", sizes)
+    assert facts.responses == ()
+
+
+def test_another_refusal_keeps_the_apis_words() -> None:
+    (error,) = read(refusal("API Error: slow \x1b[31mdown", error="rate_limit")).errors
+
+    assert (error.kind, error.detail) == ("rate_limit", "API Error: slow [31mdown")
+
+
+def test_an_agents_lines_in_a_sessions_file_are_marked() -> None:
+    facts = read(user("do it", isSidechain=True), assistant(isSidechain=True))
+
+    assert [answer.sidechain for answer in facts.responses] == [True]
+    assert facts.session.first_prompt is None
+
+
+def test_in_an_agents_own_file_they_are_its_own() -> None:
+    facts = read(assistant("m1", isSidechain=True), source=AGENT)
+
+    assert [answer.sidechain for answer in facts.responses] == [False]
+    assert [(reply.message_id, reply.text) for reply in facts.replies] == [("m1", "done")]
+
+
+def test_a_compaction() -> None:
+    meta: dict[str, Any] = {
+        "postTokens": 4000,
+        "cumulativeDroppedTokens": 176_000,
+        "durationMs": 900,
+        "preservedMessages": {"uuids": ["a", "b"]},
+    }
+    facts = read(boundary(at=9, uuid="B", **meta), summary("kept\nthis", uuid="S"))
+
+    (found,) = facts.boundaries
+    assert (found.uuid, found.trigger, found.at) == ("B", "auto", START_MS + 9000)
+    assert (found.pre_tokens, found.post_tokens, found.kept_messages) == (180_000, 4000, 2)
+    assert (found.dropped_tokens, found.duration_ms) == (176_000, 900)
+    (kept,) = facts.texts
+    assert (kept.uuid, kept.kind, kept.text, kept.lines) == ("S", "boundary", "kept\nthis", 2)
+    assert facts.session.first_prompt is None, "a summary is no prompt"
+
+
+def test_an_old_boundary_says_little() -> None:
+    line = chained("system", subtype="compact_boundary")
+    (found,) = read(line).boundaries
+
+    assert (found.trigger, found.pre_tokens, found.kept_messages) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["Agent", "Task"])
+def test_a_launch(name: str) -> None:
+    call = tool(name, "t1", subagent_type="Explore", description="look\x1b[2J around")
+    (found,) = read(assistant(content=[text("I start"), call])).launches
+
+    assert (found.tool_use_id, found.agent_type) == ("t1", "Explore")
+    assert found.description == "look[2J around"
+
+
+def test_an_agent_without_a_type_is_the_general_one() -> None:
+    call = tool("Agent", "t1") | {"input": "not an object"}
+    (found,) = read(assistant(content=[call])).launches
+
+    assert (found.agent_type, found.description) == ("general-purpose", "")
+
+
+def test_a_result_in_the_foreground() -> None:
+    facts = read(agent_result("t1", "a1", "line one\nline two\n", uuid="R"))
+
+    (back,) = facts.returns
+    assert (back.agent_id, back.tool_use_id, back.status) == ("a1", "t1", "completed")
+    assert (back.model, back.context_tokens, back.total_tokens) == (MODEL, 2000, 2100)
+    (words,) = facts.texts
+    assert (words.agent_id, words.kind, words.lines) == ("a1", "agent", 2)
+    assert words.text == "line one\nline two"
+
+
+def test_a_launch_in_the_background_is_no_result() -> None:
+    facts = read(launched("t1", "a1"))
+
+    assert [back.status for back in facts.returns] == ["async_launched"]
+    assert facts.texts == ()
+
+
+@pytest.mark.parametrize("as_blocks", [True, False])
+def test_a_notification(as_blocks: bool) -> None:
+    words = notification_text("a1", "the result")
+    content: Any = [text(words)] if as_blocks else words
+    facts = read(user(content, origin={"kind": "task-notification"}))
+
+    (back,) = facts.returns
+    assert (back.agent_id, back.tool_use_id, back.status) == ("a1", "toolu_x", "completed")
+    assert (back.total_tokens, back.tool_uses, back.duration_ms) == (3100, 5, 7000)
+    assert [found.text for found in facts.texts] == ["the result"]
+    assert facts.session.first_prompt is None
+
+
+def test_a_result_that_names_the_tags_itself() -> None:
+    words = (
+        "see </result> and <result>, <usage><subagent_tokens>1</subagent_tokens></usage>,"
+        " <status>failed</status>"
+    )
+    facts = read(notification("a1", words))
+
+    assert [found.text for found in facts.texts] == [words]
+    assert [(back.status, back.total_tokens) for back in facts.returns] == [("completed", 3100)]
+
+
+def test_a_notification_with_absurd_numbers() -> None:
+    words = notification_text("a1", "x").replace("3100", "9" * 5000).replace(">5<", ">²<")
+    (back,) = read(user(words)).returns
+
+    assert (back.total_tokens, back.tool_uses, back.duration_ms) == (None, None, 7000)
+
+
+def test_a_background_shell_command_returns_no_text() -> None:
+    facts = read(notification("bash_1", None, tool_use_id="toolu_bash"))
+
+    assert facts.texts == ()
+    assert facts.session.first_prompt is None
+
+
+def test_a_person_who_quotes_a_notification_is_no_notification() -> None:
+    facts = read(user(notification_text("a1", "x"), origin={"kind": "human"}))
+
+    assert facts.returns == ()
+
+
+@pytest.mark.parametrize("as_blocks", [True, False])
+def test_a_notification_in_the_middle_of_a_turn(as_blocks: bool) -> None:
+    words = notification_text("a1", "the result")
+    prompt: Any = [text(words)] if as_blocks else words
+    facts = read(attachment("queued_command", prompt=prompt, commandMode="task-notification"))
+
+    assert [back.agent_id for back in facts.returns] == ["a1"]
+    assert [found.text for found in facts.texts] == ["the result"]
+
+
+def test_a_prompt_typed_in_the_middle_of_a_turn_returns_nothing() -> None:
+    facts = read(attachment("queued_command", prompt="and the tests", commandMode="prompt"))
+
+    assert (facts.returns, facts.unknown) == ((), {})
+
+
+def test_titles_and_the_first_prompt() -> None:
+    facts = read(
+        user("<command-name>/clear</command-name>"),
+        user("Caveat: a machine wrote this", isMeta=True),
+        user([{"type": "tool_result", "tool_use_id": "t", "content": "x"}]),
+        user("fix\nthe \x1b[1mparser"),
+        user("then the tests"),
+        {"type": "custom-title", "customTitle": "one"},
+        {"type": "custom-title", "customTitle": "two"},
+        {"type": "ai-title", "aiTitle": "Fix parser"},
+        {"type": "summary", "summary": "Old title"},
+        {"type": "last-prompt", "lastPrompt": "then the tests"},
+    ).session
+
+    assert facts.first_prompt == "fix the [1mparser"
+    assert (facts.custom_title, facts.ai_title) == ("two", "Fix parser")
+    assert (facts.summary_title, facts.last_prompt) == ("Old title", "then the tests")
+    assert (facts.cwd, facts.client_version) == ("/home/dev/proj", "2.1.329")
+
+
+def test_the_model_is_known_before_the_first_answer() -> None:
+    facts = read(attachment("model", identity={"modelId": "claude-opus-5-5"}))
+
+    assert facts.session.model == "claude-opus-5-5"
+
+
+def test_times_are_the_earliest_and_the_latest_not_the_first_and_the_last() -> None:
+    lines = [user(at=9), user(at=4), user(at=12), user(at=6)]
+    lines.append(user() | {"timestamp": "not a time"})
+    lines.append(user() | {"timestamp": "2026-11-20T11:00:07+01:00"})
+    found = read(*lines).session
+
+    assert (found.started_at, found.last_at) == (START_MS + 4000, START_MS + 12_000)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"api-request-blob","hash":"x","message":{"role":"user"}}',
+        b'{"type":"cost-state","totalCostUSD":1.5}',
+        b'{"sessionId":"x","type":"mode","mode":"normal"}',
+        json.dumps(chained("system", subtype="turn_duration")).encode(),
+        json.dumps(attachment("prompt_snapshot", systemPrompt=["x"])).encode(),
+        json.dumps(chained("progress", data={"type": "agent_progress"})).encode(),
+    ],
+)
+def test_what_is_known_and_not_needed_is_counted(line: bytes) -> None:
+    facts = read(line)
+
+    assert sum(facts.ignored.values()) == 1
+    assert (facts.unknown, facts.bad) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ({"type": "of-tomorrow", "x": [1]}, "of-tomorrow"),
+        ({"x": 1}, "no type"),
+        (chained("system", subtype="of_tomorrow"), "system/of_tomorrow"),
+        (attachment("of_tomorrow"), "attachment/of_tomorrow"),
+        (chained("attachment"), "attachment/without type"),
+        (chained("assistant"), "assistant without a message"),
+        (chained("user"), "user without a message"),
+        ({"type": "\x1b[31mred"}, "[31mred"),
+    ],
+)
+def test_what_is_not_known_is_counted_by_its_name(line: JsonLine, name: str) -> None:
+    assert read(line, user()).unknown == {name: 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        assistant(counts="x"),
+        assistant(counts={"input_tokens": "12"}),
+        assistant(counts={"input_tokens": 1.5}),
+        assistant(counts={"input_tokens": -1}),
+        assistant(counts={"input_tokens": True}),
+        assistant(counts={"input_tokens": 1 << 60}),
+        assistant(counts={"input_tokens": 10**30}),
+        assistant(counts={"iterations": [{"input_tokens": "1"}]}),
+        chained("assistant", message=[]),
+        chained("assistant", message="x"),
+        chained("user", message=7),
+        user() | {"timestamp": 12},
+        user() | {"type": 5},
+        user() | {"uuid": {}},
+        user() | {"isMeta": "yes"},
+        boundary(preTokens="many"),
+        boundary(postTokens=1 << 70),
+        attachment("model", identity="x"),
+        b"[1, 2]",
+        b'"text"',
+        b"5",
+        b"null",
+    ],
+)
+def test_a_field_of_another_kind_is_counted_never_a_crash(line: JsonLine | bytes) -> None:
+    facts = read(line, user("after"), assistant("good"))
+
+    assert facts.lines == 3
+    (name,) = facts.unknown
+    assert name.startswith("unexpected shape")
+    assert len(facts.responses) == 1
+    assert facts.session.first_prompt == "after"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        assistant() | {"error": {"a": [1]}, "toolUseResult": "Error: x"},
+        user([{"type": 5}]),
+        user([{"type": "text", "text": ["x"]}]),
+        user("x") | {"toolUseResult": [1, 2]},
+        tool_result("t", "x", {"agentId": 5, "usage": "x"}),
+        tool_result("t", "x", {"agentId": "a1", "totalTokens": "many"}),
+        refusal("x", errorDetails={"deep": [1]}, error=[1, 2]),
+        attachment("queued_command", prompt={"x": 1}),
+        attachment("queued_command", prompt=[1, "x", {"text": 5}]),
+        chained("user", message={"content": {"type": "text"}}),
+        chained("user", message={"content": None}),
+        chained("assistant", message={}),
+    ],
+)
+def test_a_part_of_another_kind_is_no_crash(line: JsonLine) -> None:
+    facts = read(line, assistant("good"))
+
+    assert facts.bad == ()
+    assert facts.responses[-1].message_id == "good"
+
+
+@pytest.mark.parametrize(
+    "text_bytes", [b"half \\ud83d a pair", b"not \xff\xfe UTF-8", b"\xed\xa0\x80 raw surrogate"]
+)
+def test_text_that_is_not_quite_text_is_a_good_line(text_bytes: bytes) -> None:
+    prompt = b'{"type":"user","message":{"content":"' + text_bytes + b'"}}'
+    blocks = b'{"type":"user","message":{"content":[{"type":"text","text":"' + text_bytes + b'"}]}}'
+    answer = json.dumps(assistant()).encode().replace(b"done", text_bytes)
+    for line in (prompt, blocks):
+        facts = read(line)
+        assert facts.bad == ()
+        assert "\ufffd" in (facts.session.first_prompt or "")
+    facts = read(answer, source=AGENT)
+    assert len(facts.responses) == 1
+    assert "\ufffd" in facts.replies[0].text
+
+
+@pytest.mark.parametrize("deep", [900, 1100, 5000, 200_000])
+def test_a_line_nested_without_end_is_no_crash(deep: int) -> None:
+    nested = b"[" * deep + b"]" * deep
+    for key in (b"x", b"message", b"toolUseResult", b"error"):
+        facts = read(b'{"type":"user","' + key + b'":' + nested + b"}", assistant("good"))
+        assert len(facts.responses) == 1
+        assert len(facts.bad) + sum(facts.unknown.values()) <= 1
+    lone = b'{"type":"user","y":"\\ud800","x":' + nested + b"}"
+    assert read(lone).lines == 1
+
+
+def test_a_bad_line_is_set_aside_with_its_place() -> None:
+    bad = b'{"type":"user","mess'
+    good = encode([user()])
+    facts = read(good[:-1], bad, b"not json at all", assistant("m1"))
+
+    assert [(line.offset, line.length) for line in facts.bad] == [
+        (len(good), len(bad)),
+        (len(good) + len(bad) + 1, 15),
+    ]
+    assert all(line.reason.startswith("not JSON") for line in facts.bad)
+    assert len(facts.responses) == 1
+
+
+def test_a_launch_and_a_reply_belong_to_their_answer() -> None:
+    facts = read(launch("t1", "tester", "run them", at=3), source=AGENT)
+
+    assert [(found.tool_use_id, found.at) for found in facts.launches] == [("t1", START_MS + 3000)]
+    assert facts.replies == ()
+
+
+def test_the_builders_time_is_the_stores_time() -> None:
+    assert time(0) == "2026-11-20T10:00:00.000Z"
+    assert read(user(at=0)).session.started_at == START_MS

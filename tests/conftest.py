@@ -1,0 +1,58 @@
+"""A folder of the client's, an empty store, and a listener."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.core.store.writer import Writer
+
+from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def claude(tmp_path: Path) -> ClaudeFolder:
+    """A folder as the client keeps it, with nothing in it."""
+    root = tmp_path / "claude"
+    (root / "projects").mkdir(parents=True)
+    return ClaudeFolder(root)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Where a test's store is."""
+    return tmp_path / "state" / "ctxtop.db"
+
+
+@pytest.fixture
+def writer(store: Path) -> Iterator[Writer]:
+    """An empty store."""
+    with closing(Writer(store)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """A listener that remembers."""
+    return Recorder()
+
+
+@pytest.fixture
+def collector(claude: ClaudeFolder, writer: Writer, recorder: Recorder) -> Collector:
+    """A collector that has not looked yet."""
+    return Collector(claude, writer, recorder)
+
+
+@pytest.fixture
+def child_env() -> dict[str, str]:
+    """An environment in which a child imports what this process imports."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

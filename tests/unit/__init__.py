@@ -1,0 +1,1 @@
+"""What the facts mean, and the store that keeps them."""

@@ -1,0 +1,80 @@
+"""What an agent is doing, and how full its own context is."""
+
+# ruff: noqa: ANN401 -- any field may be named
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ctxtop.core.agents import RESUMED_MS, Agent, AgentStatus, make_agent
+from ctxtop.core.context import ContextState
+from ctxtop.core.window import WindowSource
+
+from ..rows import agent_row
+from ..transcripts import MODEL
+
+
+def agent(live: bool = False, **fields: Any) -> Agent:
+    return make_agent(agent_row(**fields), live, {})
+
+
+@pytest.mark.parametrize(
+    ("live", "fields", "status"),
+    [
+        (True, {}, AgentStatus.RUNNING),
+        (False, {}, AgentStatus.UNKNOWN),
+        (True, {"return_status": "completed"}, AgentStatus.COMPLETED),
+        (True, {"return_status": "failed"}, AgentStatus.FAILED),
+        (True, {"return_status": "error"}, AgentStatus.FAILED),
+        (True, {"return_status": "killed"}, AgentStatus.STOPPED),
+        (True, {"return_status": "a word of tomorrow"}, AgentStatus.UNKNOWN),
+        (True, {"finished": 1}, AgentStatus.COMPLETED),
+        (True, {"finished": 0}, AgentStatus.RUNNING),
+    ],
+)
+def test_status(live: bool, fields: dict[str, Any], status: AgentStatus) -> None:
+    assert agent(live, **fields).status is status
+
+
+def test_an_agent_that_writes_after_its_return_was_sent_another_message() -> None:
+    returned: dict[str, Any] = {"return_status": "completed", "returned_at": 1_000_000}
+
+    same_moment = agent(True, last_at=1_000_000 + RESUMED_MS, **returned)
+    later = agent(True, last_at=1_000_001 + RESUMED_MS, **returned)
+
+    assert same_moment.status is AgentStatus.COMPLETED
+    assert later.status is AgentStatus.RUNNING
+
+
+def test_a_running_agent_has_no_end() -> None:
+    assert agent(True, last_at=5).ended_at is None
+    assert agent(False, last_at=5).ended_at == 5
+    assert agent(False, last_at=5, returned_at=4, return_status="completed").ended_at == 4
+
+
+def test_its_own_answer_is_better_than_what_its_parent_was_told() -> None:
+    own = agent(answer_tokens=9_000, returned_context_tokens=8_000, returned_total_tokens=8_500)
+    told = agent(returned_context_tokens=8_000, returned_total_tokens=8_500)
+    only_total = agent(returned_total_tokens=8_500)
+
+    assert (own.context.tokens, own.context.state) == (9_000, ContextState.MEASURED)
+    assert (told.context.tokens, told.context.state) == (8_000, ContextState.MEASURED)
+    assert (only_total.context.tokens, only_total.context.state) == (
+        8_500,
+        ContextState.ESTIMATED,
+    )
+
+
+def test_a_peak_above_the_small_window_tells_the_window() -> None:
+    made = agent(model=MODEL, peak_tokens=250_000)
+
+    assert made.context.window.source is WindowSource.SESSION_USAGE
+
+
+def test_a_result_has_its_measures() -> None:
+    made = agent(summary_id=3, result_text="a\nb", result_lines=2, result_chars=3, result_tokens=3)
+
+    assert made.result is not None
+    assert (made.result.text, made.result.lines, made.result.estimated_tokens) == ("a\nb", 2, 3)
+    assert agent().result is None

@@ -1,0 +1,93 @@
+"""Who may import whom, seen in a fresh interpreter and in the source."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+_LOAD = """
+import importlib, json, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+# core/_root is the root package itself, seen again where the source is linked.
+parts = pkgutil.walk_packages(package.__path__, sys.argv[1] + ".")
+names = [found.name for found in parts if "._root" not in found.name]
+for name in names:
+    importlib.import_module(name)
+print(json.dumps([names, sorted(sys.modules)]))
+"""
+
+
+def loaded_with(package: str) -> tuple[list[str], list[str]]:
+    """Name a package's modules, and everything that a fresh interpreter loads with them."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOAD, package],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    names, modules = json.loads(done.stdout)
+    return names, modules
+
+
+def below(modules: list[str], *packages: str) -> list[str]:
+    return [
+        name
+        for name in modules
+        if any(name == package or name.startswith(package + ".") for package in packages)
+    ]
+
+
+def test_core_knows_neither_collectors_nor_the_screen() -> None:
+    names, modules = loaded_with("ctxtop.core")
+
+    assert "ctxtop.core.store.writer" in names
+    assert below(modules, "ctxtop.collectors", "ctxtop.tui", "textual") == []
+
+
+def test_collectors_know_no_screen() -> None:
+    names, modules = loaded_with("ctxtop.collectors")
+
+    assert "ctxtop.collectors.collect" in names
+    assert below(modules, "ctxtop.tui", "textual") == []
+
+
+def run_time_imports(source: str) -> set[str]:
+    """Name the top-level packages that a module imports other than for its types."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.partition(".")[0])
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+STORE = ROOT / "core" / "store"
+CORE = sorted(path for path in (ROOT / "core").rglob("*.py") if STORE not in path.parents)
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_store_knows_sql(path: Path) -> None:
+    assert not run_time_imports(path.read_text()) & {"sqlite3", "sqlite_utils"}
+
+
+def test_an_import_for_types_is_told_from_one_at_run_time() -> None:
+    source = "if TYPE_CHECKING:\n import sqlite3\nelse:\n import json\ndef f():\n import os.path"
+
+    assert run_time_imports(source) == {"json", "os"}

@@ -1,0 +1,141 @@
+"""What a session is called, and what it is doing."""
+
+# ruff: noqa: ANN401 -- any field may be named
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ctxtop.core.context import ContextState
+from ctxtop.core.fleet import by_need
+from ctxtop.core.sessions import (
+    ACTIVE_MS,
+    Evidence,
+    Session,
+    Status,
+    TooLong,
+    make_session,
+    project_name,
+    title_of,
+)
+from ctxtop.core.window import WindowSource
+
+from ..rows import session_row
+from ..transcripts import MODEL, SESSION
+
+NOW = 1_800_000_000_000
+NOTHING = Evidence({}, {})
+
+
+def session(**fields: Any) -> Session:
+    return make_session(session_row(**fields), NOTHING, NOW)
+
+
+def test_titles_come_in_their_order() -> None:
+    names = {
+        "live_name": "live",
+        "custom_title": "custom",
+        "ai_title": "ai",
+        "summary_title": "summary",
+        "first_prompt": "first",
+        "last_prompt": "last",
+    }
+    found = []
+    while names:
+        found.append(title_of(session_row(**names)))
+        names.pop(next(iter(names)))
+    found.append(title_of(session_row()))
+
+    assert found == ["live", "custom", "ai", "summary", "first", "last", "session 11111111"]
+
+
+@pytest.mark.parametrize(
+    ("cwd", "slug", "name"),
+    [
+        ("/home/dev/proj", "-home-dev-proj", "proj"),
+        ("/home/dev/proj/", "-x", "proj"),
+        ("C:\\Users\\dev\\proj", "-x", "proj"),
+        ("/", "-", "/"),
+        (None, "-home-dev-proj", "home-dev-proj"),
+        (None, "-", "-"),
+    ],
+)
+def test_a_project_is_named_by_its_folder(cwd: str | None, slug: str, name: str) -> None:
+    assert project_name(cwd, slug) == name
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "live"),
+    [
+        ({"live_status": "waiting"}, Status.WAITING, True),
+        ({"live_status": "busy"}, Status.BUSY, True),
+        ({"live_status": "idle"}, Status.IDLE, True),
+        ({"live_status": "a word of tomorrow"}, Status.IDLE, True),
+        ({"live_status": "busy", "gone": 1}, Status.BUSY, True),
+        ({"live_status": "idle", "error_kind": "too_long"}, Status.TOO_LONG, True),
+        ({"error_kind": "too_long"}, Status.TOO_LONG, False),
+        ({"error_kind": "rate_limit", "last_at": NOW - 1}, Status.ACTIVE, True),
+        ({"gone": 1, "last_at": NOW}, Status.GONE, False),
+        ({"last_at": NOW}, Status.ACTIVE, True),
+        ({"last_at": NOW - ACTIVE_MS + 1}, Status.ACTIVE, True),
+        ({"last_at": NOW - ACTIVE_MS}, Status.ENDED, False),
+        ({"mtime_ns": NOW * 1_000_000}, Status.ACTIVE, True),
+        ({}, Status.ENDED, False),
+    ],
+)
+def test_status(fields: dict[str, Any], status: Status, live: bool) -> None:
+    made = session(**fields)
+
+    assert (made.status, made.live) == (status, live)
+
+
+def test_the_transcripts_own_time_counts_before_the_files() -> None:
+    made = session(last_at=NOW - 2 * ACTIVE_MS, mtime_ns=NOW * 1_000_000)
+
+    assert (made.status, made.last_activity_at) == (Status.ENDED, NOW - 2 * ACTIVE_MS)
+
+
+def test_a_prompt_that_was_too_long_names_its_sizes() -> None:
+    made = session(error_kind="too_long", error_prompt_tokens=210_000, error_limit_tokens=200_000)
+
+    assert made.too_long == TooLong(210_000, 200_000)
+
+
+def test_another_refusal_is_told_in_the_apis_words() -> None:
+    made = session(error_kind="rate_limit", error_detail="slow down")
+
+    assert (made.too_long, made.refusal) == (None, "slow down")
+
+
+def test_the_window_is_that_of_the_last_answers_model() -> None:
+    evidence = Evidence({(SESSION, MODEL): 150_000}, {"claude-old": 900_000})
+    row = session_row(answer_model=MODEL, last_model="claude-old", answer_tokens=75_000)
+    made = make_session(row, evidence, NOW)
+
+    assert (made.model, made.context.window.source) == (MODEL, WindowSource.STATUS_LINE)
+    assert made.context.ratio == 0.5
+
+
+def test_after_a_boundary_the_model_is_still_known() -> None:
+    made = session(last_model=MODEL, post_tokens=4_000)
+
+    assert (made.model, made.context.state) == (MODEL, ContextState.ESTIMATED)
+
+
+def test_before_the_first_answer_the_asked_model_gives_the_window() -> None:
+    made = session(asked_model="claude-opus-5-5")
+
+    assert made.context.window.tokens == 1_000_000
+    assert made.context.state is ContextState.UNKNOWN
+
+
+def test_who_needs_a_person_comes_first() -> None:
+    waiting = session(session_id="w", live_status="waiting")
+    full = session(session_id="f", live_status="busy", answer_tokens=190_000)
+    fresh = session(session_id="e", live_status="busy", answer_tokens=1_000)
+    ended = session(session_id="o", answer_tokens=199_000)
+
+    ordered = sorted([ended, fresh, full, waiting], key=by_need)
+
+    assert [made.session_id for made in ordered] == ["w", "f", "e", "o"]

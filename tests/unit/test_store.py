@@ -1,0 +1,353 @@
+"""Opening the store: its tables, its permissions, and what happens when it cannot be used."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.store import database, queries
+from ctxtop.core.store.database import StoreError, open_reader, open_writer, write
+from ctxtop.core.store.facts import Facts, FileKind, SourceFile, TailState, TextFact
+from ctxtop.core.store.schema import FACT_TABLES, known_names, migrations
+from ctxtop.core.store.writer import OtherFolderError, Writer
+from sqlite_utils import Database
+
+from ..dump import dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLES = {
+    "about",
+    "agent_meta",
+    "agent_return",
+    "api_error",
+    "bad_line",
+    "boundary",
+    "file",
+    "launch",
+    "line_count",
+    "live",
+    "reply",
+    "response",
+    "session",
+    "summary",
+    "trouble",
+    "window_seen",
+}
+
+SOURCE = SourceFile("p/s.jsonl", FileKind.SESSION, "p", "s")
+
+
+def keep_text(writer: Writer, text: str, source: SourceFile = SOURCE) -> None:
+    """Store a file whose only fact is one text."""
+    fact = TextFact(0, "u1", "agent", "a1", 1, text, 1, len(text), 1)
+    after = TailState(offset=10, anchor="x", size=10)
+    writer.append(source, TailState(), after, Facts(lines=1, texts=(fact,)))
+
+
+def found_texts(path: Path, words: str) -> list[str]:
+    with closing(open_reader(path)) as db:
+        return [row.text for row in queries.summaries(db, search=words)]
+
+
+def test_the_whole_schema(writer: Writer, store: Path) -> None:
+    with closing(open_reader(store)) as db:
+        listed = db.execute(
+            "SELECT name, type, strict FROM pragma_table_list WHERE schema = 'main'"
+            " AND type IN ('table', 'virtual') AND name NOT GLOB '*sqlite_*'"
+        ).fetchall()
+        strict = {row["name"] for row in listed if row["type"] == "table" and row["strict"]}
+        virtual = {row["name"] for row in listed if row["type"] == "virtual"}
+
+        assert {row["name"] for row in listed} == TABLES | {"summary_fts"}
+        assert strict == TABLES
+        assert virtual == {"summary_fts"}
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
+    db = writer._connection
+    with_file = {
+        name
+        for name in TABLES
+        if db.execute(
+            "SELECT 1 FROM pragma_table_info(?) WHERE name = 'file_id'", [name]
+        ).fetchone()
+    }
+
+    assert with_file == {*FACT_TABLES, "file"}
+
+
+def test_migrations_run_once(store: Path) -> None:
+    for _ in range(3):
+        with closing(Writer(store)) as writer:
+            assert writer.notice is None
+            rows = writer._connection.execute("SELECT name FROM _sqlite_migrations").fetchall()
+            assert {row[0] for row in rows} == known_names()
+            assert len(rows) == len(known_names())
+            assert not migrations.pending(Database(writer._connection))
+
+
+def test_a_second_start_keeps_what_is_stored(store: Path) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "keep me")
+    before = dump(store)
+    with closing(Writer(store)):
+        pass
+
+    assert dump(store) == before
+    assert before["summary"]
+
+
+def test_the_full_text_index_follows_its_table(writer: Writer, store: Path) -> None:
+    keep_text(writer, "the parser dropped commas")
+
+    assert found_texts(store, "comma") == ["the parser dropped commas"]
+    assert found_texts(store, 'comma" OR "x') == []
+
+    writer.restart(SOURCE, TailState(offset=10, anchor="x"))
+
+    assert found_texts(store, "comma") == []
+    assert dump(store)["words"] == []
+
+
+def test_the_store_is_private(store: Path) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "secret")
+        modes = {
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in [store.parent, *store.parent.iterdir()]
+        }
+
+    assert modes.pop("state") == 0o700
+    assert len(modes) >= 2
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_file_that_is_no_store_is_set_aside(store: Path) -> None:
+    store.parent.mkdir()
+    store.write_bytes(b"this is not SQLite at all\n" * 500)
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "new")
+        notice = writer.notice
+
+    aside = [path for path in store.parent.iterdir() if ".aside-" in path.name]
+    assert [path.read_bytes()[:11] for path in aside] == [b"this is not"]
+    assert notice is not None
+    assert "damaged" in notice
+    assert aside[0].name in notice
+    assert "\n" not in notice
+    assert dump(store)["summary"]
+
+
+def test_a_store_of_a_newer_version_is_set_aside(store: Path) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "old")
+        Database(writer._connection).table("_sqlite_migrations").insert(
+            {"migration_set": "ctxtop", "name": "m999_tomorrow", "applied_at": "x"}
+        )
+    with closing(Writer(store)) as writer:
+        assert writer.notice is not None
+        assert "newer" in writer.notice
+    assert dump(store)["summary"] == []
+
+    aside = next(path for path in store.parent.iterdir() if path.name.count(".aside-"))
+    assert dump(aside)["summary"]
+
+
+def damage(path: Path) -> None:
+    """Overwrite the second half of the pages, as a bad disk does."""
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[16:18], "big")
+    pages = len(data) // size
+    for page in range(pages // 2, pages):
+        data[page * size : (page + 1) * size] = b"\xa5" * size
+    path.write_bytes(bytes(data))
+
+
+def test_damage_in_the_middle_is_told_while_reading_and_the_store_made_again(store: Path) -> None:
+    with closing(Writer(store)) as writer:
+        for number in range(200):
+            source = SourceFile(f"p/{number}.jsonl", FileKind.SESSION, "p", str(number))
+            keep_text(writer, f"{number} words " * 200, source)
+    damage(store)
+    with closing(Writer(store)) as writer:
+        assert writer.notice is None, "the first pages are whole"
+        with pytest.raises(sqlite3.DatabaseError) as caught:
+            writer._connection.execute("SELECT SUM(LENGTH(text)) FROM summary").fetchone()
+        assert database.is_damage(caught.value)
+        notice = writer.start_again()
+        keep_text(writer, "after")
+
+    assert "set aside" in notice or "moved to" in notice
+    assert [row[-1] for row in dump(store)["summary"]] == [1]
+
+
+def test_two_stores_set_aside_in_one_second_both_stay(store: Path) -> None:
+    for number in range(3):
+        store.parent.mkdir(exist_ok=True)
+        store.write_bytes(f"garbage {number}".encode() * 100)
+        with closing(Writer(store)):
+            pass
+
+    kept = {path.read_bytes()[:9] for path in store.parent.iterdir() if ".aside-" in path.name}
+    assert kept == {b"garbage 0", b"garbage 1", b"garbage 2"}
+
+
+def test_a_reader_cannot_write(writer: Writer, store: Path) -> None:
+    with closing(open_reader(store)) as db, pytest.raises(sqlite3.OperationalError):
+        db.execute("DELETE FROM file")
+
+
+def test_a_reader_sees_whole_commits_while_another_writes(writer: Writer, store: Path) -> None:
+    with closing(open_reader(store)) as db:
+        with writer.transaction():
+            keep_text(writer, "words")
+            assert queries.counts(db)["files"] == 0
+        assert queries.counts(db)["files"] == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_reader_without_a_store_says_so_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_reader(tmp_path / "none.db")
+
+    assert "none.db" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_store_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(StoreError, match="choose another place with --db"):
+        open_writer(blocked / "ctxtop.db")
+
+
+_HOLD = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lock_of_another_process_is_waited_for_and_then_told(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.2)
+    with closing(Writer(store)) as writer:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", _HOLD, str(store)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        with holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            with pytest.raises(sqlite3.OperationalError) as caught:
+                keep_text(writer, "words")
+            holder.communicate(b"")
+        keep_text(writer, "words")
+
+    assert database.is_passing(caught.value)
+    assert database.explain(caught.value)[0] == "another program holds it"
+    assert dump(store)["summary"]
+
+
+def test_a_transaction_takes_the_lock_at_once(store: Path, writer: Writer) -> None:
+    with closing(sqlite3.connect(store, timeout=0, isolation_level=None)) as other:
+        with writer.transaction(), pytest.raises(sqlite3.OperationalError):
+            other.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
+        other.rollback()
+
+
+def test_a_failure_undoes_the_whole_transaction(writer: Writer, store: Path) -> None:
+    empty = dump(store)
+
+    def fail() -> None:
+        with writer.transaction():
+            keep_text(writer, "words")
+            raise KeyError("a mistake")
+
+    with pytest.raises(KeyError):
+        fail()
+
+    assert dump(store) == empty
+    assert not writer._connection.in_transaction
+
+
+class _Refusing:
+    """A connection whose commit fails, as on a full disk."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.conn, name)
+
+    def commit(self) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+class _Holder:
+    def __init__(self, conn: object) -> None:
+        self.conn = conn
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open(writer: Writer, store: Path) -> None:
+    refusing = _Holder(_Refusing(writer._connection))
+    with pytest.raises(sqlite3.OperationalError), write(refusing):  # type: ignore[arg-type]
+        writer._connection.execute("INSERT INTO about VALUES ('a', 'b')")
+
+    assert not writer._connection.in_transaction
+    keep_text(writer, "words")
+    assert dump(store)["summary"]
+    assert dump(store)["about"] == []
+
+
+def test_a_store_serves_one_folder(writer: Writer, tmp_path: Path) -> None:
+    writer.claim(tmp_path / "one")
+    writer.claim(tmp_path / "one")
+
+    with pytest.raises(OtherFolderError, match="one"):
+        writer.claim(tmp_path / "two")
+
+
+_START = """
+import sys
+from pathlib import Path
+from ctxtop.core.store.writer import Writer
+sys.stdin.read()
+writer = Writer(Path(sys.argv[1]))
+print(writer.notice)
+writer.close()
+"""
+
+
+def test_first_starts_at_the_same_moment(store: Path, child_env: dict[str, str]) -> None:
+    starting = [
+        subprocess.Popen(
+            [sys.executable, "-c", _START, str(store)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=child_env,
+        )
+        for _ in range(4)
+    ]
+    for process in starting:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+    said = [process.communicate() for process in starting]
+
+    assert said == [(b"None\n", b"")] * 4
