@@ -75,6 +75,9 @@ class Listener(Protocol):
     def eased(self, place: str) -> None:
         """A trouble has ended."""
 
+    def noted(self, notice: Trouble) -> None:
+        """Something happened that is worth a line and needs nothing."""
+
 
 @dataclass(slots=True)
 class _Batch:
@@ -82,6 +85,8 @@ class _Batch:
 
     tails: dict[str, tuple[SourceFile, TailState]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
+    rewritten: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
     newest_ns: int = 0
     bytes: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -204,11 +209,22 @@ class Collector:
             while position < len(waiting) and not batch.is_full:
                 self._take_file(waiting[position], batch)
                 position += 1
+        self._finish(batch)
+        return position, batch.bytes
+
+    def _finish(self, batch: _Batch) -> None:
+        """Take over what was committed, and tell of it."""
         self._known |= batch.tails
         if batch.touched:
             lag = (time.time_ns() - batch.newest_ns) / NANOSECONDS if batch.newest_ns else None
             self.listener.changed(Changed(frozenset(batch.touched), lag))
-        return position, batch.bytes
+        for paths, what, outcome in (
+            (batch.rewritten, "was rewritten", "it was read again whole"),
+            (batch.gone, "is gone", "what it said is kept"),
+        ):
+            if paths:
+                more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+                self.listener.noted(Trouble(paths[0] + more, what, outcome))
 
     def _take_file(self, found: FoundFile, batch: _Batch) -> None:
         try:
@@ -233,7 +249,7 @@ class Collector:
         while True:
             read = read_tail(found.path, before)
             if read.change is Change.REWRITTEN:
-                self.report(Trouble(found.relative, "was rewritten", "it was read again whole"))
+                batch.rewritten.append(found.relative)
                 self.writer.restart(source, before)
                 before = TailState()
                 batch.tails[source.path] = (source, before)
@@ -278,9 +294,7 @@ class Collector:
         except (FileNotFoundError, NotADirectoryError):
             batch = _Batch()
             self._mark_gone(relative, batch)
-            self._known |= batch.tails
-            if batch.touched:
-                self.listener.changed(Changed(frozenset(batch.touched)))
+            self._finish(batch)
             return None
         except OSError as error:
             self.report(unreadable(relative, error))
@@ -296,9 +310,7 @@ class Collector:
             for relative in self._known.keys() - present:
                 if not any(PurePath(relative).is_relative_to(place) for place in finding.unseen):
                     self._mark_gone(relative, batch)
-        self._known |= batch.tails
-        if batch.touched:
-            self.listener.changed(Changed(frozenset(batch.touched)))
+        self._finish(batch)
 
     def _mark_gone(self, relative: str, batch: _Batch) -> None:
         known = batch.tails.get(relative) or self._known.get(relative)
@@ -306,6 +318,7 @@ class Collector:
             return
         self._ease(relative)
         self.writer.mark_gone(relative)
+        batch.gone.append(relative)
         batch.tails[relative] = (known[0], msgspec.structs.replace(known[1], size=GONE))
         batch.touched.add(known[0].session_id)
 

@@ -95,6 +95,12 @@ class AgentResult(msgspec.Struct, rename="camel"):
     usage: Usage | None = None
 
 
+class Fork(msgspec.Struct, rename="camel"):
+    """Which session a copied line comes from (/branch, the SDK)."""
+
+    session_id: str | None = None
+
+
 class Origin(msgspec.Struct):
     """Where a user's line came from."""
 
@@ -134,6 +140,7 @@ class Line(msgspec.Struct, rename="camel"):
     compact_metadata: CompactMetadata | None = None
     attachment: Attachment | None = None
     origin: Origin | None = None
+    forked_from: Fork | None = None
     error: Raw | UnsetType = UNSET
     error_details: Raw | UnsetType = UNSET
     custom_title: str | None = None

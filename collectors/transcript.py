@@ -64,6 +64,7 @@ class _Reading:
     def __init__(self, source: SourceFile) -> None:
         self.source: Final = source
         self.lines = 0
+        self.opened_at: int | None = None
         self.started_at: int | None = None
         self.last_at: int | None = None
         self.session: dict[str, str] = {}
@@ -82,7 +83,7 @@ class _Reading:
         """Take one line in."""
         self.lines += 1
         head = FIRST_KEY.match(data)
-        if head and head[1] in BULK and data.endswith(b"}"):
+        if head and head[1] in BULK and data.endswith(b"}") and self.opened_at is not None:
             self.ignored[head[1].decode()] += 1
             return
         try:
@@ -106,7 +107,12 @@ class _Reading:
         """Hand over what was gathered."""
         return Facts(
             lines=self.lines,
-            session=SessionFact(started_at=self.started_at, last_at=self.last_at, **self.session),
+            session=SessionFact(
+                started_at=self.started_at,
+                last_at=self.last_at,
+                opened_at=self.opened_at,
+                **self.session,
+            ),
             responses=tuple(self.responses),
             boundaries=tuple(self.boundaries),
             errors=tuple(self.errors),
@@ -216,10 +222,13 @@ class _Reading:
     def _note_session(self, line: Line) -> None:
         at = to_ms(line.timestamp)
         if at is not None:
+            self.opened_at = at if self.opened_at is None else self.opened_at
             self.started_at = at if self.started_at is None else min(self.started_at, at)
             self.last_at = at if self.last_at is None else max(self.last_at, at)
         if line.cwd:
             self.session["cwd"] = clean_title(line.cwd)
+        if line.forked_from and line.forked_from.session_id:
+            self.session.setdefault("forked_from", clean_title(line.forked_from.session_id))
         if line.version:
             self.session["client_version"] = clean_title(line.version)
 

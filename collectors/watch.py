@@ -61,7 +61,7 @@ def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Even
             watch.run()
         except sqlite3.Error as error:
             if is_damage(error):
-                listener.troubled(Trouble(place, writer.start_again(), "nothing to do"))
+                listener.noted(Trouble("store", writer.start_again(), "nothing is lost"))
                 writer.claim(folder.root)
             elif is_passing(error):
                 what, remedy = explain(error)

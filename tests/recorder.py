@@ -17,6 +17,8 @@ class Recorder:
         self.changes: list[Changed] = []
         self.troubles: list[Trouble] = []
         self.ended: list[str] = []
+        self.notices: list[Trouble] = []
+        self.scans = 0
 
     def progressed(self, progress: Progress) -> None:
         self.progress.append(progress)
@@ -29,6 +31,12 @@ class Recorder:
 
     def eased(self, place: str) -> None:
         self.ended.append(place)
+
+    def noted(self, notice: Trouble) -> None:
+        self.notices.append(notice)
+
+    def scanned(self) -> None:
+        self.scans += 1
 
     @property
     def sessions(self) -> set[str]:

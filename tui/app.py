@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from .feed import Feed
-from .messages import Answered, Eased, LevelReached, ScanProgressed, Troubled, ViewChanged
+from .messages import Answered, Eased, LevelReached, Noted, ScanProgressed, Troubled, ViewChanged
 from .screens.opening import OpeningScreen
 from .theme import DARK, THEMES, stand_ins
 
@@ -120,6 +120,10 @@ class CtxtopApp(App[None]):
     @on(Troubled)
     def _show_trouble(self, event: Troubled) -> None:
         self.fleet.show_trouble(event.trouble)
+
+    @on(Noted)
+    def _toast_notice(self, event: Noted) -> None:
+        self.notify(str(event.notice), timeout=TOAST_S, markup=False)
 
     @on(Eased)
     def _end_trouble(self, event: Eased) -> None:

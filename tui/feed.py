@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from .messages import Answered, Eased, LevelReached, ScanProgressed, Troubled, ViewChanged
+from .messages import Answered, Eased, LevelReached, Noted, ScanProgressed, Troubled, ViewChanged
 from .view import View, Wish
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class Feed:
         """Pass it on."""
         self._post(Eased(place))
 
+    def noted(self, notice: Trouble) -> None:
+        """Pass it on."""
+        self._post(Noted(notice))
+
     def _guard(self, work: Callable[[], None]) -> None:
         """Run a thread's work; a fault of ours is told on the screen, not thrown into it."""
         try:
@@ -155,7 +159,7 @@ class Feed:
             self._post(Troubled(Trouble(place, str(error), "then start ctxtop again")))
             return
         for notice in notices:
-            self._post(Troubled(Trouble(place, notice, "nothing to do")))
+            self._post(Noted(Trouble("store", notice, "nothing is lost")))
         self._opened.set()
         try:
             keep_up(self._places.folder, writer, self, self._stop)

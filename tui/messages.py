@@ -54,6 +54,13 @@ class Troubled(Message):
 
 
 @dataclass
+class Noted(Message):
+    """Something happened that is worth a line and needs nothing."""
+
+    notice: Trouble
+
+
+@dataclass
 class Eased(Message):
     """A trouble has ended."""
 

@@ -36,6 +36,10 @@ class Outcome:
         """Keep it for the end."""
         self.troubles.append(trouble)
 
+    def noted(self, notice: Trouble) -> None:
+        """Keep it for the end."""
+        self.notices.append(str(notice))
+
     def eased(self, place: str) -> None:
         """Nothing: what has ended is not told."""
 

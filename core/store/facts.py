@@ -140,6 +140,9 @@ class SessionFact(msgspec.Struct, frozen=True):
 
     started_at: int | None = None
     last_at: int | None = None
+    opened_at: int | None = None
+    """Time of the first line that has one: of a fork, when it forked, not what it copied."""
+    forked_from: str | None = None
     cwd: str | None = None
     client_version: str | None = None
     custom_title: str | None = None

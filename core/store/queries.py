@@ -337,8 +337,11 @@ LEFT JOIN launch l ON l.rowid = (SELECT x.rowid FROM agent_return t
     WHERE t.file_id = s.file_id AND t.agent_id = s.agent_id LIMIT 1)
 WHERE {where} AND NOT EXISTS (
     SELECT 1 FROM summary o JOIN file g USING (file_id)
+    LEFT JOIN session a ON a.file_id = o.file_id
+    LEFT JOIN session b ON b.file_id = s.file_id
     WHERE o.uuid = s.uuid AND o.file_id <> s.file_id
-    AND (g.mtime_ns, g.path) < (f.mtime_ns, f.path))
+    AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
+        < (b.forked_from IS NOT NULL, COALESCE(b.opened_at, 0), f.path))
 ORDER BY s.at DESC, s.summary_id DESC
 LIMIT ?
 """
@@ -373,13 +376,14 @@ SELECT at, tokens, compacted FROM (
 """
 
 # Of several copies of a message the one with the most output is whole (early lines hold
-# a placeholder); it counts for the session whose file is oldest.
+# a placeholder); it counts for the session that was opened first and is no fork.
 _SPENT: Final = """
 WITH copies AS (
-    SELECT r.*, f.session_id, ROW_NUMBER() OVER (PARTITION BY r.message_id
-        ORDER BY r.output_tokens DESC, COALESCE(s.started_at, 0), f.mtime_ns, f.path) AS place,
+    SELECT r.*,
+        ROW_NUMBER() OVER (PARTITION BY r.message_id ORDER BY r.output_tokens DESC, f.path)
+            AS place,
         FIRST_VALUE(f.session_id) OVER (PARTITION BY r.message_id
-            ORDER BY COALESCE(r.at, 0), f.mtime_ns, f.path) AS owner
+            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS owner
     FROM response r JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 )
 SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),

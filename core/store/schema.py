@@ -62,6 +62,8 @@ def m001_files_and_facts(db: Database) -> None:
             file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
             started_at INTEGER,
             last_at INTEGER,
+            opened_at INTEGER,
+            forked_from TEXT,
             cwd TEXT,
             client_version TEXT,
             custom_title TEXT,

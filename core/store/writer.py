@@ -287,6 +287,7 @@ ON CONFLICT (file_id, message_id) DO UPDATE SET
 WHERE excluded.last_offset > last_offset
 """
 
+_FIRST: Final = ("opened_at", "forked_from", "first_prompt")
 _NEWEST: Final = (
     "cwd",
     "client_version",
@@ -298,11 +299,12 @@ _NEWEST: Final = (
 )
 
 _SESSION_UPSERT: Final = (
-    "INSERT INTO session VALUES (:file_id, :started_at, :last_at, :cwd, :client_version,"
-    " :custom_title, :ai_title, :summary_title, :first_prompt, :last_prompt, :model)"
+    "INSERT INTO session VALUES (:file_id, :started_at, :last_at, :opened_at, :forked_from,"
+    " :cwd, :client_version, :custom_title, :ai_title, :summary_title, :first_prompt,"
+    " :last_prompt, :model)"
     " ON CONFLICT (file_id) DO UPDATE SET "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _NEWEST)
-    + ", first_prompt = COALESCE(first_prompt, excluded.first_prompt)"
+    + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _FIRST)
     # Lines do not stand in the order of their times; where neither is known it stays NULL.
     + "".join(
         f", {name} = {choose}(COALESCE({name}, excluded.{name}), COALESCE(excluded.{name}, {name}))"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors import tail
 from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder, config_dir, describe, find_files
+from ctxtop.collectors.config_dir import config_dir
+from ctxtop.collectors.folder import ClaudeFolder, describe, find_files
 from ctxtop.core.fleet import read_sessions
 from ctxtop.core.sessions import Status
 from ctxtop.core.store import queries

@@ -162,7 +162,7 @@ def test_deleted_back_and_rewritten(
         write(main, [user("other"), assistant("m9")])
         until(lambda: answers(store) == {"m9"})
 
-    assert {trouble.what for trouble in recorder.troubles} == {"was rewritten"}
+    assert {notice.what for notice in recorder.notices} == {"was rewritten"}
 
 
 @pytest.mark.usefixtures("quick")
@@ -201,7 +201,7 @@ def failing(code: int, message: str, times: int) -> tuple[Callable[..., None], l
     """A store's function that fails some times as SQLite would, and then works."""
     real, failures = Writer.append, list[int]()
 
-    def append_or_fail(self: Writer, *args: Any) -> None:
+    def append_or_fail(self: Writer, *args: object) -> None:
         if len(failures) < times:
             failures.append(1)
             error = sqlite3.OperationalError(message)
