@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from pathlib import Path
@@ -44,6 +45,10 @@ RETRY_S: Final = 2.0
 """Between two tries while the store is locked or the disk is full."""
 
 
+LONG_AGO: Final = -math.inf
+"""Earlier than every moment of a clock that begins at the machine's start."""
+
+
 def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Event) -> None:
     """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
 
@@ -80,8 +85,8 @@ class _Watch:
         self.folder: Final = collector.folder
         self.stop: Final = stop
         self.polling = False
-        self.scanned_at = 0.0
-        self.sidecars_at = 0.0
+        self.scanned_at = LONG_AGO
+        self.sidecars_at = LONG_AGO
 
     def run(self) -> None:
         while not self.stop.is_set():
@@ -101,7 +106,7 @@ class _Watch:
 
     def _follow(self, places: list[Path]) -> None:
         # The changes between the scan and the watcher's start are found by the first look.
-        self.scanned_at = 0.0
+        self.scanned_at = LONG_AGO
         try:
             for changes in self._changes(places):
                 self._take(changes)
@@ -144,7 +149,7 @@ class _Watch:
         for _, name in changes:
             path = Path(name)
             if path.is_relative_to(self.folder.sessions):
-                self.sidecars_at = 0.0
+                self.sidecars_at = LONG_AGO
             elif self.collector.knows(self.folder.relative(path)):
                 grown.add(path)
             elif _is_folder(path):
