@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,18 +57,18 @@ class Finding:
     troubles: list[Trouble] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClaudeFolder:
     """The folder with all links resolved once: nothing below it is followed out of it."""
 
     root: Path
 
-    @property
+    @cached_property
     def projects(self) -> Path:
         """Where the transcripts are."""
         return (self.root / "projects").resolve()
 
-    @property
+    @cached_property
     def sessions(self) -> Path:
         """The registry of running sessions."""
         return (self.root / "sessions").resolve()

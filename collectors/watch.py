@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,6 +46,10 @@ RETRY_S: Final = 2.0
 """Between two tries while the store is locked or the disk is full."""
 
 
+LONG_AGO: Final = -math.inf
+"""Earlier than every moment of a clock that begins at the machine's start."""
+
+
 def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Event) -> None:
     """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
 
@@ -80,8 +86,8 @@ class _Watch:
         self.folder: Final = collector.folder
         self.stop: Final = stop
         self.polling = False
-        self.scanned_at = 0.0
-        self.sidecars_at = 0.0
+        self.scanned_at = LONG_AGO
+        self.sidecars_at = LONG_AGO
 
     def run(self) -> None:
         while not self.stop.is_set():
@@ -96,18 +102,23 @@ class _Watch:
         self.collector.scan()
         self.scanned_at = self.sidecars_at = time.monotonic()
 
-    def _places(self) -> list[Path]:
-        return [path for path in (self.folder.projects, self.folder.sessions) if _is_folder(path)]
+    def _places(self) -> dict[Path, int]:
+        """The folders that can be watched, each with its inode: one made again is another."""
+        places = (self.folder.projects, self.folder.sessions)
+        return {path: inode for path in places if (inode := _inode(path)) is not None}
 
-    def _follow(self, places: list[Path]) -> None:
+    def _follow(self, places: dict[Path, int]) -> None:
         # The changes between the scan and the watcher's start are found by the first look.
-        self.scanned_at = 0.0
+        self.scanned_at = LONG_AGO
         try:
             for changes in self._changes(places):
                 self._take(changes)
                 self._look_at_the_clock()
                 if self._places() != places:
                     return
+        except FileNotFoundError:
+            # A folder went while the watcher started: look again at what there is.
+            return
         except (OSError, RuntimeError) as error:
             if self.polling:
                 raise
@@ -120,7 +131,7 @@ class _Watch:
                 )
             )
 
-    def _changes(self, places: list[Path]) -> Iterator[set[FileChange]]:
+    def _changes(self, places: dict[Path, int]) -> Iterator[set[FileChange]]:
         from watchfiles import watch  # takes 60 ms, after the first paint
 
         return watch(
@@ -144,7 +155,7 @@ class _Watch:
         for _, name in changes:
             path = Path(name)
             if path.is_relative_to(self.folder.sessions):
-                self.sidecars_at = 0.0
+                self.sidecars_at = LONG_AGO
             elif self.collector.knows(self.folder.relative(path)):
                 grown.add(path)
             elif _is_folder(path):
@@ -172,6 +183,14 @@ def _is_folder(path: Path) -> bool:
     except OSError:
         # Before Python 3.14 a folder that may not be looked at raises.
         return False
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino if stat.S_ISDIR(status.st_mode) else None
 
 
 def _outermost(paths: set[Path]) -> list[Path]:

@@ -20,6 +20,9 @@ says so (clients before 2.1.112, other machines' folders)."""
 
 TOO_LONG: Final = "too_long"
 
+LARGE_MARK: Final = "[1m]"
+"""What the client adds to a model's name; the API's name never has it (formats 3.4)."""
+
 
 class Status(StrEnum):
     """What a session is doing."""
@@ -86,6 +89,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     window = find_window(
         WindowEvidence(
             model=model,
+            asked_model=_asked_large(row.asked_model, model),
             status_line_tokens=evidence.windows_seen.get((row.session_id, model or "")),
             session_peak_tokens=row.peak_tokens or 0,
             limit_tokens=row.limit_tokens,
@@ -140,7 +144,16 @@ def project_name(cwd: str | None, slug: str) -> str:
     return slug.strip("-") or slug
 
 
+def _asked_large(asked: str | None, model: str | None) -> str | None:
+    """Take the client's own name of the model where it asks for the large window of the same."""
+    if asked and asked.endswith(LARGE_MARK) and asked.removesuffix(LARGE_MARK) == model:
+        return asked
+    return None
+
+
 def _status(row: SessionRow, now_ms: int) -> Status:
+    if row.live_status in _AT_WORK:
+        return Status(row.live_status)
     if row.error_kind == TOO_LONG:
         return Status.TOO_LONG
     if row.live_status is not None:
@@ -155,6 +168,9 @@ def _status(row: SessionRow, now_ms: int) -> Status:
 
 _REGISTRY: Final = frozenset({Status.WAITING, Status.BUSY, Status.IDLE})
 """The words that the client's registry uses (reference: claude-code-formats 1.4)."""
+
+_AT_WORK: Final = frozenset({Status.WAITING, Status.BUSY})
+"""What matters more than that an earlier prompt was too long."""
 
 
 def _last_activity(row: SessionRow) -> int | None:

@@ -83,6 +83,8 @@ class WindowEvidence:
     """What was seen that tells a window; tokens, None where nothing was seen."""
 
     model: str | None
+    asked_model: str | None = None
+    """The same with its mark for a large window, where the session was asked for it."""
     status_line_tokens: int | None = None
     """`context_window_size` of this session with this model."""
     session_peak_tokens: int = 0
@@ -107,7 +109,7 @@ def find_window(evidence: WindowEvidence) -> Window:
         return Window(evidence.limit_tokens, WindowSource.API_ERROR)
     if evidence.model_peak_tokens > SMALL_WINDOW:
         return Window(LARGE_WINDOW, WindowSource.MODEL_USAGE)
-    known = table_window(evidence.model)
+    known = table_window(evidence.asked_model) or table_window(evidence.model)
     if known:
         return Window(known, WindowSource.MODEL_TABLE)
     return Window(SMALL_WINDOW, WindowSource.ASSUMED)

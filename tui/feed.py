@@ -12,6 +12,7 @@ from .view import View, Wish
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
+    from pathlib import Path
 
     from textual.message import Message
 
@@ -193,7 +194,8 @@ class Feed:
             pane = _Pane(db)
             self._changed_all()
             version = -1
-            while not self._stop.is_set():
+            opened = _inode(self._places.store)
+            while not self._stop.is_set() and _inode(self._places.store) == opened:
                 poked = self._poke.wait(TICK_S)
                 self._poke.clear()
                 self._answer(db)
@@ -241,6 +243,14 @@ class Feed:
     def _changed_all(self) -> None:
         with self._lock:
             self._changed = None
+
+
+def _inode(path: Path) -> int | None:
+    """Tell one store from another that was made in its place."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 class _Pane:

@@ -123,7 +123,7 @@ def _needed(columns: list[Column]) -> int:
 
 
 def _mark(session: Session, cells: int, now_ms: int) -> Content:
-    sign, style = status_mark(session)
+    sign, style = _MARKS[Status.TOO_LONG] if session.too_long else status_mark(session)
     return Content.styled(fit(sign, cells), style)
 
 

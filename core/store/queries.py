@@ -231,7 +231,9 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     IIF(refused > COALESCE(answered, -1), e.detail, NULL),
     IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
     IIF(refused > COALESCE(answered, -1), e.limit_tokens, NULL),
-    (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id),
+    (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id
+        AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
+            WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
     (SELECT COUNT(*) FROM (
         SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
             WHERE o.session_id = f.session_id

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing, contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,15 +98,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def never_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave only what the system tells of."""
+    monkeypatch.setattr(watch, "SIDECARS_S", 3600.0)
     monkeypatch.setattr(watch, "RECONCILE_S", 3600.0)
+
+
+_probes = count()
 
 
 def wait_for_the_watch(main: Path, store: Path) -> None:
     """Write until it is seen: the watch has begun."""
-    numbers = iter(range(10_000))
 
     def is_seen() -> bool:
-        name = f"probe{next(numbers)}"
+        name = f"probe{next(_probes)}"
         append(main, [assistant(name)])
         end = time.monotonic() + 0.5
         while time.monotonic() < end:
@@ -162,7 +166,7 @@ def test_deleted_back_and_rewritten(
         write(main, [user("other"), assistant("m9")])
         until(lambda: answers(store) == {"m9"})
 
-    assert {notice.what for notice in recorder.notices} == {"was rewritten"}
+    assert {notice.what for notice in recorder.notices} == {"is gone", "was rewritten"}
 
 
 @pytest.mark.usefixtures("quick")
@@ -201,7 +205,7 @@ def failing(code: int, message: str, times: int) -> tuple[Callable[..., None], l
     """A store's function that fails some times as SQLite would, and then works."""
     real, failures = Writer.append, list[int]()
 
-    def append_or_fail(self: Writer, *args: object) -> None:
+    def append_or_fail(self: Writer, *args: Any) -> None:  # noqa: ANN401 -- as append
         if len(failures) < times:
             failures.append(1)
             error = sqlite3.OperationalError(message)
@@ -277,8 +281,9 @@ def test_a_store_that_is_damaged_while_it_is_in_use_is_made_again(
         append(main, [assistant("m2")])
         until(lambda: answers(store) == {"m1", "m2"})
 
-    (trouble,) = recorder.troubles
-    assert "made again" in trouble.what
+    (notice,) = recorder.notices
+    assert "made again" in notice.what
+    assert recorder.troubles == []
     aside = [path for path in store.parent.iterdir() if ".aside-" in path.name]
     assert aside
     assert ask(store, "SELECT value FROM about") == [(str(claude.root),)]
@@ -303,7 +308,7 @@ def test_pages_that_are_damaged_on_the_disk_are_found_at_the_next_start(
         until(lambda: "after" in answers(store))
         until(lambda: len(answers(store)) == 301)
 
-    assert any("made again" in trouble.what for trouble in recorder.troubles)
+    assert any("made again" in notice.what for notice in recorder.notices)
     assert len(dump(store)["file"]) == 301
 
 
@@ -371,6 +376,9 @@ def test_the_registry_is_looked_at_when_it_changes(
     claude.sessions.mkdir()
     with watching(claude, store, recorder):
         wait_for_the_watch(main, store)
-        entry = {"pid": os.getpid(), "sessionId": SESSION, "status": "busy"}
-        write(claude.sessions / f"{os.getpid()}.json", [entry])
-        until(lambda: ask(store, "SELECT session_id, status FROM live") == [(SESSION, "busy")])
+        # The first two may still be found by the looks of the start.
+        for status in ("busy", "waiting", "idle"):
+            entry = {"pid": os.getpid(), "sessionId": SESSION, "status": status}
+            write(claude.sessions / f"{os.getpid()}.json", [entry])
+            expected = [(SESSION, status)]
+            until(lambda: ask(store, "SELECT session_id, status FROM live") == expected)  # noqa: B023
