@@ -30,7 +30,11 @@ def known_names() -> frozenset[str]:
     """Name every migration of this version; a store that has another one is newer."""
     from sqlite_utils import Database
 
-    return frozenset(step.name for step in migrations.pending(Database(memory=True)))
+    empty = Database(memory=True)
+    try:
+        return frozenset(step.name for step in migrations.pending(empty))
+    finally:
+        empty.close()
 
 
 @migrations()
