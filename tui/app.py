@@ -63,7 +63,7 @@ class CtxtopApp(App[None]):
     def __init__(self, places: Places, source: str = "ctxtop", notice: str = "") -> None:
         super().__init__()
         self.places: Final = places
-        self.feed: Final = Feed(places, self.post_message)
+        self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
         self._notice: Final = notice

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from .messages import Answered, Eased, LevelReached, ScanProgressed, Troubled, ViewChanged
@@ -41,9 +40,12 @@ Answer = TypeVar("Answer")
 class Feed:
     """Keeps the store up to date and posts what the screen wants to see of it."""
 
-    def __init__(self, places: Places, post: Callable[[Message], object]) -> None:
+    def __init__(
+        self, places: Places, post: Callable[[Message], object], clock: Callable[[], int]
+    ) -> None:
         self._places: Final = places
         self._post: Final = post
+        self._clock: Final = clock
         self._stop: Final = threading.Event()
         self._poke: Final = threading.Event()
         self._opened: Final = threading.Event()
@@ -185,7 +187,7 @@ class Feed:
 
         db = open_reader(self._places.store)
         try:
-            reader = FleetReader(db, time.time_ns() // 1_000_000)
+            reader = FleetReader(db, self._clock())
             pane = _Pane(db)
             self._changed_all()
             version = -1
@@ -206,7 +208,7 @@ class Feed:
             db.close()
 
     def _publish(self, reader: FleetReader, pane: _Pane, changed: set[str] | None) -> None:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock()
         with self._lock:
             wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
         sessions = reader.read(changed, now_ms)
