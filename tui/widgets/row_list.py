@@ -131,7 +131,7 @@ class RowList(Vertical):
             return
         with self.prevent(OptionList.OptionHighlighted):
             scrolled = self.rows.scroll_offset.y
-            self.rows.set_options(Option(row.content, id=row.key) for row in rows)
+            self.rows.set_options(Option(row.content) for row in rows)
             keys = [row.key for row in rows]
             if keys:
                 self.rows.highlighted = keys.index(marked) if marked in keys else 0
