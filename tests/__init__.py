@@ -1,0 +1,1 @@
+"""Tests: nothing here reads the network, the clock or a home folder."""
