@@ -83,11 +83,13 @@ class CtxtopApp(App[None]):
         """Open the fleet and start to read once the first frame is on the screen."""
         self.call_after_refresh(self._open_fleet)
 
-    def _open_fleet(self) -> None:
+    async def _open_fleet(self) -> None:
         from .screens.fleet import FleetScreen
 
-        self._fleet = FleetScreen(self._source)
-        self.push_screen(self._fleet)
+        fleet = FleetScreen(self._source)
+        # What the feed says needs the panes, which are there only after this.
+        await self.push_screen(fleet)
+        self._fleet = fleet
         self.call_after_refresh(self.feed.start)
         if self._notice:
             self.notify(self._notice, timeout=TOAST_S * 2, markup=False)
