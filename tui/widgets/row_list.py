@@ -41,10 +41,22 @@ class Rows(OptionList):
         Binding("ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up"),
     ]
 
+    class RoomChanged(Message):
+        """Rows may be longer now, or must be shorter."""
+
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
+        self._width = 0
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Tell of another width, whatever the reason: the terminal, a zoom, a pane turned up."""
+        if event.size.width != self._width:
+            self._width = event.size.width
+            self.post_message(self.RoomChanged())
 
     async def _on_click(self, event: events.Click) -> None:
+        # Textual calls each class's handler; the base's opens at the first click.
+        event.prevent_default()
         marked = event.style.meta.get("option")
         if marked is None:
             return
