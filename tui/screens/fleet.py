@@ -15,7 +15,7 @@ from ..selection import Order, select
 from ..view import View, Wish
 from ..widgets.agent_pane import LEADER, AgentPane
 from ..widgets.filter_bar import FilterBar
-from ..widgets.row_list import RowList
+from ..widgets.row_list import RowList, Rows
 from ..widgets.session_pane import SessionPane
 from ..widgets.status_line import Standing, StatusLine
 from ..widgets.summary_pane import SummaryPane
@@ -347,9 +347,9 @@ class FleetScreen(Screen[None]):
             if isinstance(pane, RowList) and pane.id:
                 self._pane = pane.id
 
-    def on_resize(self) -> None:
-        """Draw the rows for the new width, once the panes have it."""
-        self.call_after_refresh(self.draw)
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
 
     def watch_order(self) -> None:
         """Draw in the new order."""

@@ -68,6 +68,7 @@ class Rows(OptionList):
 class RowList(Vertical):
     """A pane: its title on the border, a head line, rows, and words where there are none."""
 
+    ALLOW_MAXIMIZE = True
     empty: reactive[str] = reactive("")
     """What to say, and to do, where there are no rows."""
 
