@@ -123,10 +123,15 @@ class FleetScreen(Screen[None]):
         if self.paused:
             self._waiting = view
             return
+        opening = self._view is None or not self._view.scanned
         self._view = view
         if view.scanned:
             self._scan = ""
+        sessions = self.query_one(SessionPane)
+        untouched = opening and not sessions.rows.highlighted
         self.draw(view.now_ms)
+        if untouched:
+            sessions.mark_first()
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far a scan has come; a short one is not worth a word."""

@@ -152,6 +152,11 @@ class RowList(Vertical):
         if self.key is not None and self.key != marked:
             self.post_message(self.Marked(self, self.key))
 
+    def mark_first(self) -> None:
+        """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
+        if self._shown:
+            self.rows.highlighted = 0
+
     @on(OptionList.OptionHighlighted)
     def _tell_marked(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
