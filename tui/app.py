@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..core.agents import Agent
     from ..core.sessions import Session
+    from ..core.store.rows import SummaryRow
     from .places import Places
     from .screens.fleet import FleetScreen
 
@@ -180,29 +181,17 @@ class CtxtopApp(App[None]):
         start = " ".join(text.split())[:COPIED_SHOWN]
         self.notify(start, title=f"copied {what}"[:COPIED_SHOWN], timeout=TOAST_S, markup=False)
 
-    def copy_summary(self, summary_id: int) -> None:
-        """Copy a summary whole."""
-        from ..core.store.queries import summary_text
-
-        self.feed.ask(
-            lambda db: summary_text(db, summary_id),
-            lambda text: self.copy(text, "the whole summary"),
-        )
-
-    def open_summary(self, summary_id: int) -> None:
+    def open_summary(self, row: SummaryRow, title: str) -> None:
         """Show a summary whole."""
-        from ..core.store.queries import summary_text
+        from .summary_rows import who_said
 
-        self.feed.ask(
-            lambda db: summary_text(db, summary_id),
-            lambda text: self._read("sessions › summary", Content(text)),
-        )
+        self._read(f"sessions › {title} › {who_said(row)}", Content(row.text))
 
-    def open_agent(self, agent: Agent) -> None:
+    def open_agent(self, agent: Agent, title: str) -> None:
         """Show what an agent returned, or its last words."""
         text = agent.result.text if agent.result else agent.reply
         self._read(
-            f"sessions › agents › {agent.agent_type} {agent.description}",
+            f"sessions › {title} › {agent.agent_type} {agent.description}",
             Content(text or f"{agent.agent_type} has not returned anything yet."),
         )
 

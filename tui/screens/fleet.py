@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...collectors.folder import Trouble
     from ...core.agents import Agent
     from ...core.sessions import Session
+    from ...core.store.rows import SummaryRow
     from ..app import CtxtopApp
 
 AGES_S: Final = 10.0
@@ -91,6 +92,7 @@ class FleetScreen(Screen[None]):
         self._waiting: View | None = None
         self._shown: list[Session] = []
         self._agents: tuple[Agent, ...] = ()
+        self._titles: dict[str, str] = {}
         self._scan = ""
         self._troubles: dict[str, Trouble] = {}
         self._pane = "sessions"
@@ -172,7 +174,7 @@ class FleetScreen(Screen[None]):
         if view.wish.session_id == sessions.key:
             self._agents = view.agents
             self.query_one(AgentPane).show(self._session(sessions.key), view.agents, now)
-        titles = {session.session_id: session.title for session in view.sessions}
+        self._titles = {session.session_id: session.title for session in view.sessions}
         summaries = self.query_one(SummaryPane)
         summaries.empty = (
             f"no summary has the words “{self.search}”; Esc shows all"
@@ -180,7 +182,7 @@ class FleetScreen(Screen[None]):
             else "nothing was returned or kept yet"
         )
         summaries.border_subtitle = f"/{self.search}" if self.search else ""
-        summaries.show(view.summaries, titles, now)
+        summaries.show(view.summaries, self._titles, now)
         self._wish()
         self._draw_status()
 
@@ -288,7 +290,9 @@ class FleetScreen(Screen[None]):
         if self._pane == "sessions":
             self.app.copy(key, f"session id {key}")
         elif self._pane == "summaries":
-            self.app.copy_summary(int(key))
+            row = self._summary(key)
+            if row:
+                self.app.copy(row.text, "the whole summary")
         elif key == LEADER:
             session_id = self.query_one(SessionPane).key or ""
             self.app.copy(session_id, f"session id {session_id}")
@@ -299,6 +303,13 @@ class FleetScreen(Screen[None]):
 
     def _agent(self, agent_id: str) -> Agent | None:
         return next((agent for agent in self._agents if agent.agent_id == agent_id), None)
+
+    def _summary(self, key: str) -> SummaryRow | None:
+        rows = self._view.summaries if self._view else ()
+        return next((row for row in rows if str(row.summary_id) == key), None)
+
+    def _title(self, session_id: str) -> str:
+        return self._titles.get(session_id, session_id[:8])
 
     # What the widgets say.
 
@@ -313,11 +324,13 @@ class FleetScreen(Screen[None]):
             if session:
                 self.app.open_session(session)
         elif event.pane.id == "summaries":
-            self.app.open_summary(int(event.key))
+            row = self._summary(event.key)
+            if row:
+                self.app.open_summary(row, self._title(row.session_id))
         else:
             agent = self._agent(event.key)
             if agent:
-                self.app.open_agent(agent)
+                self.app.open_agent(agent, self._title(agent.session_id))
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
