@@ -51,7 +51,7 @@ class FleetScreen(Screen[None]):
             "filter",
             "Filter",
             key_display="/",
-            tooltip="filter the sessions; in the summaries: search all of them",
+            tooltip="filter sessions; in the summaries: search all",
             id="filter",
         ),
         Binding("s", "sort", "Sort", tooltip="sort: by need, fullest, newest, by name", id="sort"),
