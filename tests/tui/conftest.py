@@ -48,6 +48,17 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     time.tzset()
 
 
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no key wait until the processor is idle: tests wait for what they want to see."""
+
+    async def soon(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("textual.app.wait_for_idle", soon)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", soon)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The dashboard's clock, which stands until a test moves it."""

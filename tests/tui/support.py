@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.screens.reading import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.status_line import StatusLine
 
@@ -26,6 +27,8 @@ NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NOW_MS: Final = int(NOW.timestamp() * 1000)
 WIDE: Final = (120, 40)
 DEADLINE_S: Final = 10.0
+MOST_HOPS: Final = 100
+"""More than any chain of messages has; a screen that never comes to rest is not waited for."""
 
 
 @dataclass
@@ -68,15 +71,30 @@ class Opened:
                 shown = "\n".join(self.lines)
                 raise AssertionError(f"not within {seconds} s; the screen is\n{shown}")
             await asyncio.sleep(0.01)
+            await self.calm()
+        await self.calm()
+
+    async def calm(self) -> None:
+        """Wait until every message that is on its way has arrived."""
+        for _ in range(MOST_HOPS):
             await self.pilot.pause()
-        await self.pilot.pause()
+            pumps = (self.app, *self.app.screen.walk_children(with_self=True))
+            if all(pump._message_queue.empty() for pump in pumps):
+                break
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        for key in keys:
+            await self.pilot.press(key)
+            await self.calm()
 
-    async def type(self, words: str) -> None:
-        await self.press(*(" ".join(words).replace("   ", " space ").split(" ")))
+    async def click(self, name: str, row: int, times: int = 1) -> None:
+        """Click at a line of a pane's rows."""
+        await self.pilot.click(self.pane(name).rows, offset=(20, row), times=times)
+        await self.calm()
+
+    async def resize(self, size: tuple[int, int]) -> None:
+        await self.pilot.resize_terminal(*size)
+        await self.until(lambda: self.app.screen.size == size)
 
     async def settle(self) -> None:
         """Wait until the panes show what the marked row asks for."""
@@ -91,6 +109,18 @@ class Opened:
             )
 
         await self.until(met)
+
+    async def mark(self, title: str) -> None:
+        """Go down to a session with the keys."""
+        place = next(n for n, one in enumerate(self.titles()) if one.startswith(title))
+        await self.press("g", *["j"] * place)
+        await self.settle()
+
+    async def reading(self) -> None:
+        """Wait for a text to read."""
+        await self.until(
+            lambda: isinstance(self.app.screen, ReadingScreen) and self.app.screen.is_mounted
+        )
 
     def pane(self, name: str) -> RowList:
         return self.app.fleet.query_one(f"#{name}", RowList)
