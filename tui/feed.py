@@ -197,7 +197,7 @@ class Feed:
                 self._answer(db)
                 changed = self._take_changes()
                 before, version = version, data_version(db)
-                if not poked and version != before:
+                if changed is not None and not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
                 elif not poked and not reader.has_unsure:
@@ -222,7 +222,10 @@ class Feed:
             scanned=scanned,
         )
         self._post(ViewChanged(view))
-        for session, found in reader.new_warnings(changed or ()):
+        if changed is None:
+            # Another ctxtop stored it: which levels are new is known all the same.
+            changed = {session.session_id for session in sessions if session.live}
+        for session, found in reader.new_warnings(changed):
             self._post(LevelReached(session.title, found))
 
     def _answer(self, db: sqlite3.Connection) -> None:
