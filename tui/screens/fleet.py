@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -121,16 +122,21 @@ class FleetScreen(Screen[None]):
     # What the feed says.
 
     def show_view(self, view: View) -> None:
-        """Show a newer view, or keep it while the screen is paused."""
+        """Show a newer view; while paused, keep it, and show only what a person asks for."""
+        if not self.is_attached:
+            return
+        shown = self._view
         if self.paused:
             self._waiting = view
-            return
-        opening = self._view is None or not self._view.scanned
+            if shown is None or shown.wish == view.wish:
+                return
+            # Another session was marked, or another word searched for.
+            view = replace(shown, agents=view.agents, summaries=view.summaries, wish=view.wish)
         self._view = view
         if view.scanned:
             self._scan = ""
         sessions = self.query_one(SessionPane)
-        untouched = opening and not sessions.rows.highlighted
+        untouched = (shown is None or not shown.scanned) and not sessions.rows.highlighted
         self.draw(view.now_ms)
         if untouched:
             sessions.mark_first()
