@@ -176,3 +176,5 @@ async def just_opened(
         it = Opened(app, pilot, stage, messages)
         await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
         yield it
+        # As a person leaves it; run_test alone takes the screen away under a running app.
+        app.exit()
