@@ -197,7 +197,7 @@ class Feed:
                 self._answer(db)
                 changed = self._take_changes()
                 before, version = version, data_version(db)
-                if changed is not None and not changed and version != before:
+                if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
                 elif not poked and not reader.has_unsure:
