@@ -48,7 +48,13 @@ def grow_tree(agents: Sequence[Agent]) -> list[Branch]:
         inside = parent in known and parent != agent.agent_id
         children.setdefault(parent if inside else None, []).append(agent)
     branches: list[Branch] = []
-    _grow(children, None, "", branches)
+    waiting = _side_by_side(children.pop(None, []), "")
+    while waiting or children:
+        branch = waiting.pop() if waiting else Branch(_cut_out(children), "└ ")
+        branches.append(branch)
+        stem = branch.stem.replace("├", "│").replace("└", " ")
+        # Taken out when it is placed, and no call of itself: a circle and a long chain end.
+        waiting += _side_by_side(children.pop(branch.agent.agent_id, []), stem)
     return branches
 
 
@@ -100,18 +106,19 @@ def returned(agent: Agent, now_ms: int) -> str:
     return agent.status.value
 
 
-def _grow(
-    children: dict[str | None, list[Agent]],
-    parent: str | None,
-    stem: str,
-    branches: list[Branch],
-) -> None:
-    # A child is taken out when it is placed: a circle of parents ends.
-    own = children.pop(parent, [])
-    for number, agent in enumerate(own, start=1):
-        last = number == len(own)
-        branches.append(Branch(agent, stem + ("└ " if last else "├ ")))
-        _grow(children, agent.agent_id, stem + ("  " if last else "│ "), branches)
+def _side_by_side(agents: Sequence[Agent], stem: str) -> list[Branch]:
+    """Draw what one agent started, the first at the list's end, where it is taken from."""
+    lines = ["├ "] * (len(agents) - 1) + ["└ "]
+    return [Branch(one, stem + line) for one, line in zip(agents, lines, strict=False)][::-1]
+
+
+def _cut_out(children: dict[str | None, list[Agent]]) -> Agent:
+    """Take the first agent out of a circle of parents, so that all of them are shown."""
+    parent = next(iter(children))
+    first = children[parent].pop(0)
+    if not children[parent]:
+        del children[parent]
+    return first
 
 
 def _count(agents: int) -> str:

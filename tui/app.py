@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..core.agents import Agent
     from ..core.sessions import Session
+    from ..core.store.rows import SummaryRow
     from .places import Places
     from .screens.fleet import FleetScreen
 
@@ -63,7 +64,7 @@ class CtxtopApp(App[None]):
     def __init__(self, places: Places, source: str = "ctxtop", notice: str = "") -> None:
         super().__init__()
         self.places: Final = places
-        self.feed: Final = Feed(places, self.post_message)
+        self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
         self._notice: Final = notice
@@ -83,11 +84,13 @@ class CtxtopApp(App[None]):
         """Open the fleet and start to read once the first frame is on the screen."""
         self.call_after_refresh(self._open_fleet)
 
-    def _open_fleet(self) -> None:
+    async def _open_fleet(self) -> None:
         from .screens.fleet import FleetScreen
 
-        self._fleet = FleetScreen(self._source)
-        self.push_screen(self._fleet)
+        fleet = FleetScreen(self._source)
+        # What the feed says needs the panes, which are there only after this.
+        await self.push_screen(fleet)
+        self._fleet = fleet
         self.call_after_refresh(self.feed.start)
         if self._notice:
             self.notify(self._notice, timeout=TOAST_S * 2, markup=False)
@@ -182,29 +185,17 @@ class CtxtopApp(App[None]):
         start = " ".join(text.split())[:COPIED_SHOWN]
         self.notify(start, title=f"copied {what}"[:COPIED_SHOWN], timeout=TOAST_S, markup=False)
 
-    def copy_summary(self, summary_id: int) -> None:
-        """Copy a summary whole."""
-        from ..core.store.queries import summary_text
-
-        self.feed.ask(
-            lambda db: summary_text(db, summary_id),
-            lambda text: self.copy(text, "the whole summary"),
-        )
-
-    def open_summary(self, summary_id: int) -> None:
+    def open_summary(self, row: SummaryRow, title: str) -> None:
         """Show a summary whole."""
-        from ..core.store.queries import summary_text
+        from .summary_rows import who_said
 
-        self.feed.ask(
-            lambda db: summary_text(db, summary_id),
-            lambda text: self._read("sessions › summary", Content(text)),
-        )
+        self._read(f"sessions › {title} › {who_said(row)}", Content(row.text))
 
-    def open_agent(self, agent: Agent) -> None:
+    def open_agent(self, agent: Agent, title: str) -> None:
         """Show what an agent returned, or its last words."""
         text = agent.result.text if agent.result else agent.reply
         self._read(
-            f"sessions › agents › {agent.agent_type} {agent.description}",
+            f"sessions › {title} › {agent.agent_type} {agent.description}",
             Content(text or f"{agent.agent_type} has not returned anything yet."),
         )
 

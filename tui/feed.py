@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from .messages import Answered, Eased, LevelReached, Noted, ScanProgressed, Troubled, ViewChanged
@@ -42,9 +41,12 @@ Answer = TypeVar("Answer")
 class Feed:
     """Keeps the store up to date and posts what the screen wants to see of it."""
 
-    def __init__(self, places: Places, post: Callable[[Message], object]) -> None:
+    def __init__(
+        self, places: Places, post: Callable[[Message], object], clock: Callable[[], int]
+    ) -> None:
         self._places: Final = places
         self._post: Final = post
+        self._clock: Final = clock
         self._stop: Final = threading.Event()
         self._poke: Final = threading.Event()
         self._opened: Final = threading.Event()
@@ -190,7 +192,7 @@ class Feed:
 
         db = open_reader(self._places.store)
         try:
-            reader = FleetReader(db, time.time_ns() // 1_000_000)
+            reader = FleetReader(db, self._clock())
             pane = _Pane(db)
             self._changed_all()
             version = -1
@@ -201,7 +203,7 @@ class Feed:
                 self._answer(db)
                 changed = self._take_changes()
                 before, version = version, data_version(db)
-                if not poked and version != before:
+                if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
                 elif not poked and not reader.has_unsure:
@@ -212,7 +214,7 @@ class Feed:
             db.close()
 
     def _publish(self, reader: FleetReader, pane: _Pane, changed: set[str] | None) -> None:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock()
         with self._lock:
             wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
         sessions = reader.read(changed, now_ms)
@@ -226,7 +228,10 @@ class Feed:
             scanned=scanned,
         )
         self._post(ViewChanged(view))
-        for session, found in reader.new_warnings(changed or ()):
+        if changed is None:
+            # Another ctxtop stored it: which levels are new is known all the same.
+            changed = {session.session_id for session in sessions if session.live}
+        for session, found in reader.new_warnings(changed):
             self._post(LevelReached(session.title, found))
 
     def _answer(self, db: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ from rich.cells import cell_len, chop_cells
 NOTHING: Final = "–"
 """What stands where nothing is known."""
 
+_JOINER: Final = "\u200d"
 _THOUSAND: Final = 1_000
 _MILLION: Final = 1_000_000
 _MODEL: Final = re.compile(
@@ -39,8 +40,8 @@ def percent(ratio: float | None) -> str:
 def bar(ratio: float | None, cells: int) -> str:
     """Draw a ratio of 1 as the filled part of a bar of `cells` cells, exact to half a cell."""
     halves = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 2)
-    if ratio and halves == 0:
-        halves = 1
+    if ratio and ratio > 0:
+        halves = max(halves, min(1, cells))
     full, rest = divmod(halves, 2)
     return "▄" * full + ("▖" if rest else "")
 
@@ -82,13 +83,15 @@ def fit_right(text: str, cells: int) -> str:
 
 def middle(text: str, cells: int) -> str:
     """Shorten a text to `cells` cells by taking out its middle; wide characters stay whole."""
+    # At an end it would join what stands beside it, and take its cell.
+    text = text.strip(_JOINER)
     if cell_len(text) <= cells:
         return text
     if cells < 1:
         return ""
-    head = (cells - 1 + 1) // 2
+    head = cells // 2
     tail = cells - 1 - head
-    return f"{_first(text, head)}…{_last(text, tail)}"
+    return f"{_first(text, head).rstrip(_JOINER)}…{_last(text, tail).lstrip(_JOINER)}"
 
 
 def _first(text: str, cells: int) -> str:

@@ -21,7 +21,7 @@ PERCENT_CELLS: Final = 6
 MARKS: Final = (0.70, 0.80)
 """Where a person is told: the notice and the warning."""
 
-_MARK: Final = "▃"
+MARK: Final = "▃"
 _TRACK: Final = "▁"
 
 LEVEL_STYLES: Final = {
@@ -59,8 +59,6 @@ def estimate_sign(context: Context) -> str:
 def _empty(cells: int, start: int = 0) -> Content:
     marks = {round(cells * mark) for mark in MARKS}
     return Content("").join(
-        Content.styled(_MARK, "$bar-mark")
-        if cell in marks
-        else Content.styled(_TRACK, "$bar-track")
+        Content.styled(MARK, "$bar-mark") if cell in marks else Content.styled(_TRACK, "$bar-track")
         for cell in range(start, cells)
     )

@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 
 SIZE_CELLS: Final = 24
 
+KEPT: Final = "boundary"
+"""The kind of a compaction's summary; every other one was returned by an agent."""
+
+LOOKED_AT: Final = 4_000
+"""Characters: a beginning stands in the first ones, and a text can have 200,000."""
+
 # The client opens every compaction's summary with the same words.
 _PREAMBLE: Final = "This session is being continued from a previous conversation"
 
 
 def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> Content:
     """Write who said it, where, how long ago and how large, and below it how it begins."""
-    kept = row.kind == "boundary"
+    kept = row.kind == KEPT
     who = "↻ compaction" if kept else f"✓ {row.agent_type or 'agent'}"
     where = titles.get(row.session_id, row.session_id[:8])
     since = age(None if row.at is None else now_ms - row.at)
@@ -38,9 +44,16 @@ def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms
     )
 
 
+def who_said(row: SummaryRow) -> str:
+    """Name a summary: a compaction, or an agent and its task."""
+    if row.kind == KEPT:
+        return "compaction"
+    return f"{row.agent_type or 'agent'} {row.description or ''}".rstrip()
+
+
 def beginning(text: str) -> str:
     """Find the first words that tell something: not the marker, not the client's preamble."""
-    lines = [line.strip(" #*-") for line in text.split("\n")]
+    lines = [line.strip(" #*-") for line in text[:LOOKED_AT].split("\n")]
     told = [
         line
         for line in lines
@@ -48,4 +61,4 @@ def beginning(text: str) -> str:
         and not line.startswith(("[COMPRESSED]", "<", _PREAMBLE))
         and line not in {"Summary:", "Analysis:"}
     ]
-    return " · ".join(told[:3]) if told else " ".join(text.split())
+    return " · ".join(told[:3]) if told else " ".join(text[:LOOKED_AT].split())

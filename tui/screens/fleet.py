@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -15,7 +16,7 @@ from ..selection import Order, select
 from ..view import View, Wish
 from ..widgets.agent_pane import LEADER, AgentPane
 from ..widgets.filter_bar import FilterBar
-from ..widgets.row_list import RowList
+from ..widgets.row_list import RowList, Rows
 from ..widgets.session_pane import SessionPane
 from ..widgets.status_line import Standing, StatusLine
 from ..widgets.summary_pane import SummaryPane
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ...collectors.folder import Trouble
     from ...core.agents import Agent
     from ...core.sessions import Session
+    from ...core.store.rows import SummaryRow
     from ..app import CtxtopApp
 
 AGES_S: Final = 10.0
@@ -50,7 +52,7 @@ class FleetScreen(Screen[None]):
             "filter",
             "Filter",
             key_display="/",
-            tooltip="filter the sessions; in the summaries: search all of them",
+            tooltip="filter sessions; in the summaries: search all",
             id="filter",
         ),
         Binding("s", "sort", "Sort", tooltip="sort: by need, fullest, newest, by name", id="sort"),
@@ -91,6 +93,7 @@ class FleetScreen(Screen[None]):
         self._waiting: View | None = None
         self._shown: list[Session] = []
         self._agents: tuple[Agent, ...] = ()
+        self._titles: dict[str, str] = {}
         self._scan = ""
         self._troubles: dict[str, Trouble] = {}
         self._pane = "sessions"
@@ -119,14 +122,24 @@ class FleetScreen(Screen[None]):
     # What the feed says.
 
     def show_view(self, view: View) -> None:
-        """Show a newer view, or keep it while the screen is paused."""
+        """Show a newer view; while paused, keep it, and show only what a person asks for."""
+        if not self.is_attached:
+            return
+        shown = self._view
         if self.paused:
             self._waiting = view
-            return
+            if shown is None or shown.wish == view.wish:
+                return
+            # Another session was marked, or another word searched for.
+            view = replace(shown, agents=view.agents, summaries=view.summaries, wish=view.wish)
         self._view = view
         if view.scanned:
             self._scan = ""
+        sessions = self.query_one(SessionPane)
+        untouched = (shown is None or not shown.scanned) and not sessions.rows.highlighted
         self.draw(view.now_ms)
+        if untouched:
+            sessions.mark_first()
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far a scan has come; a short one is not worth a word."""
@@ -167,7 +180,7 @@ class FleetScreen(Screen[None]):
         if view.wish.session_id == sessions.key:
             self._agents = view.agents
             self.query_one(AgentPane).show(self._session(sessions.key), view.agents, now)
-        titles = {session.session_id: session.title for session in view.sessions}
+        self._titles = {session.session_id: session.title for session in view.sessions}
         summaries = self.query_one(SummaryPane)
         summaries.empty = (
             f"no summary has the words “{self.search}”; Esc shows all"
@@ -175,7 +188,7 @@ class FleetScreen(Screen[None]):
             else "nothing was returned or kept yet"
         )
         summaries.border_subtitle = f"/{self.search}" if self.search else ""
-        summaries.show(view.summaries, titles, now)
+        summaries.show(view.summaries, self._titles, now)
         self._wish()
         self._draw_status()
 
@@ -283,7 +296,9 @@ class FleetScreen(Screen[None]):
         if self._pane == "sessions":
             self.app.copy(key, f"session id {key}")
         elif self._pane == "summaries":
-            self.app.copy_summary(int(key))
+            row = self._summary(key)
+            if row:
+                self.app.copy(row.text, "the whole summary")
         elif key == LEADER:
             session_id = self.query_one(SessionPane).key or ""
             self.app.copy(session_id, f"session id {session_id}")
@@ -294,6 +309,13 @@ class FleetScreen(Screen[None]):
 
     def _agent(self, agent_id: str) -> Agent | None:
         return next((agent for agent in self._agents if agent.agent_id == agent_id), None)
+
+    def _summary(self, key: str) -> SummaryRow | None:
+        rows = self._view.summaries if self._view else ()
+        return next((row for row in rows if str(row.summary_id) == key), None)
+
+    def _title(self, session_id: str) -> str:
+        return self._titles.get(session_id, session_id[:8])
 
     # What the widgets say.
 
@@ -308,11 +330,13 @@ class FleetScreen(Screen[None]):
             if session:
                 self.app.open_session(session)
         elif event.pane.id == "summaries":
-            self.app.open_summary(int(event.key))
+            row = self._summary(event.key)
+            if row:
+                self.app.open_summary(row, self._title(row.session_id))
         else:
             agent = self._agent(event.key)
             if agent:
-                self.app.open_agent(agent)
+                self.app.open_agent(agent, self._title(agent.session_id))
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
@@ -347,9 +371,9 @@ class FleetScreen(Screen[None]):
             if isinstance(pane, RowList) and pane.id:
                 self._pane = pane.id
 
-    def on_resize(self) -> None:
-        """Draw the rows for the new width, once the panes have it."""
-        self.call_after_refresh(self.draw)
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
 
     def watch_order(self) -> None:
         """Draw in the new order."""

@@ -10,6 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from ..gauge import MARK
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,7 +21,7 @@ _SIGNS: Final = (
     ("● ○ ▲", "at work, idle, waits for you"),
     ("✗ †", "the prompt is too long, the transcript is gone"),
     ("↻2", "compacted twice"),
-    ("┊", "on a bar: 70 and 80 % of the window"),
+    (MARK, "on a bar: 70 and 80 % of the window"),
     ("≈", "an estimate; without it the number is the API's"),
     ("–", "not known yet"),
 )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ...core.agents import Agent
     from ...core.sessions import Session
 
-LEADER: Final = "leader"
-"""Key of the root; an agent's id is hexadecimal."""
+LEADER: Final = "/"
+"""Key of the root; an agent's id is part of a file's name, which never has it."""
 
 
 class AgentPane(RowList):

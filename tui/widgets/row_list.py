@@ -41,10 +41,22 @@ class Rows(OptionList):
         Binding("ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up"),
     ]
 
+    class RoomChanged(Message):
+        """Rows may be longer now, or must be shorter."""
+
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
+        self._width = 0
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Tell of another width, whatever the reason: the terminal, a zoom, a pane turned up."""
+        if event.size.width != self._width:
+            self._width = event.size.width
+            self.post_message(self.RoomChanged())
 
     async def _on_click(self, event: events.Click) -> None:
+        # Textual calls each class's handler; the base's opens at the first click.
+        event.prevent_default()
         marked = event.style.meta.get("option")
         if marked is None:
             return
@@ -56,6 +68,7 @@ class Rows(OptionList):
 class RowList(Vertical):
     """A pane: its title on the border, a head line, rows, and words where there are none."""
 
+    ALLOW_MAXIMIZE = True
     empty: reactive[str] = reactive("")
     """What to say, and to do, where there are no rows."""
 
@@ -131,13 +144,18 @@ class RowList(Vertical):
             return
         with self.prevent(OptionList.OptionHighlighted):
             scrolled = self.rows.scroll_offset.y
-            self.rows.set_options(Option(row.content, id=row.key) for row in rows)
+            self.rows.set_options(Option(row.content) for row in rows)
             keys = [row.key for row in rows]
             if keys:
                 self.rows.highlighted = keys.index(marked) if marked in keys else 0
             self.rows.scroll_to(y=scrolled, animate=False)
         if self.key is not None and self.key != marked:
             self.post_message(self.Marked(self, self.key))
+
+    def mark_first(self) -> None:
+        """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
+        if self._shown:
+            self.rows.highlighted = 0
 
     @on(OptionList.OptionHighlighted)
     def _tell_marked(self, event: OptionList.OptionHighlighted) -> None:

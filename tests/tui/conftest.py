@@ -1,0 +1,83 @@
+"""Async tests without a plugin, a home of their own, a clock that stands, and the demo."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors import registry
+from ctxtop.collectors.demo import make_demo
+from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.places import Places
+
+from .support import NOW, Clock, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PID = 4242
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test reads the machine's own folders, colours or timezone."""
+    # CTXTOP_SHARED stays: it names recorded transcripts for the tests that read them.
+    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no key wait until the processor is idle: tests wait for what they want to see."""
+
+    async def soon(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("textual.app.wait_for_idle", soon)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", soon)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The dashboard's clock, which stands until a test moves it."""
+    stands = Clock()
+    monkeypatch.setattr(CtxtopApp, "now_ms", lambda _: stands.ms)
+    return stands
+
+
+@pytest.fixture
+def stage(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """An empty folder of the client's, and the store that belongs to it."""
+    monkeypatch.setattr(registry, "_is_alive", lambda _: True)
+    root = tmp_path / "claude"
+    (root / "projects").mkdir(parents=True)
+    return Stage(Places(root, tmp_path / "state" / "store.db", chosen=True), clock)
+
+
+@pytest.fixture
+def demo(stage: Stage) -> Stage:
+    """The same with the demo's sessions; the open ones count as open."""
+    stage.sessions = make_demo(stage.root, NOW, pid=PID, proc_start="1").sessions
+    return stage

@@ -1,0 +1,180 @@
+"""Opening the dashboard on a folder, and reading what stands on its screen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.screens.reading import ReadingScreen
+from ctxtop.tui.widgets.row_list import RowList
+from ctxtop.tui.widgets.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from ctxtop.collectors.demo import DemoSession
+    from ctxtop.tui.places import Places
+    from textual.message import Message
+    from textual.pilot import Pilot
+
+NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+NOW_MS: Final = int(NOW.timestamp() * 1000)
+WIDE: Final = (120, 40)
+DEADLINE_S: Final = 10.0
+MOST_HOPS: Final = 100
+"""More than any chain of messages has; a screen that never comes to rest is not waited for."""
+
+
+@dataclass
+class Clock:
+    """What the dashboard takes for the time."""
+
+    ms: int = NOW_MS
+
+
+@dataclass
+class Stage:
+    """A folder of the client's, its store, the clock, and the truth about its sessions."""
+
+    places: Places
+    clock: Clock
+    sessions: tuple[DemoSession, ...] = ()
+
+    @property
+    def root(self) -> Path:
+        return self.places.config_dir
+
+    def titled(self, start: str) -> DemoSession:
+        return next(session for session in self.sessions if session.title.startswith(start))
+
+
+@dataclass
+class Opened:
+    """The dashboard in a test's hands."""
+
+    app: CtxtopApp
+    pilot: Pilot[None]
+    stage: Stage
+    messages: list[Message] = field(default_factory=list)
+
+    async def until(self, met: Callable[[], object], seconds: float = DEADLINE_S) -> None:
+        """Wait for a condition; the failure shows the screen."""
+        end = time.monotonic() + seconds
+        while not met():
+            if time.monotonic() > end:
+                shown = "\n".join(self.lines)
+                raise AssertionError(f"not within {seconds} s; the screen is\n{shown}")
+            await asyncio.sleep(0.01)
+            await self.calm()
+        await self.calm()
+
+    async def calm(self) -> None:
+        """Wait until every message that is on its way has arrived."""
+        for _ in range(MOST_HOPS):
+            await self.pilot.pause()
+            pumps = (self.app, *self.app.screen.walk_children(with_self=True))
+            if all(pump._message_queue.empty() for pump in pumps):
+                break
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+            await self.calm()
+
+    async def click(self, name: str, row: int, times: int = 1) -> None:
+        """Click at a line of a pane's rows."""
+        await self.pilot.click(self.pane(name).rows, offset=(20, row), times=times)
+        await self.calm()
+
+    async def resize(self, size: tuple[int, int]) -> None:
+        await self.pilot.resize_terminal(*size)
+        await self.until(lambda: self.app.screen.size == size)
+
+    async def settle(self) -> None:
+        """Wait until the panes show what the marked row asks for."""
+
+        def met() -> bool:
+            view = self.app.fleet._view
+            return (
+                view is not None
+                and view.scanned
+                and view.wish.session_id == self.pane("sessions").key
+                and view.wish.search == self.app.fleet.search
+            )
+
+        await self.until(met)
+
+    async def mark(self, title: str) -> None:
+        """Go down to a session with the keys."""
+        place = next(n for n, one in enumerate(self.titles()) if one.startswith(title))
+        await self.press("g", *["j"] * place)
+        await self.settle()
+
+    async def reading(self) -> None:
+        """Wait for a text to read."""
+        await self.until(
+            lambda: isinstance(self.app.screen, ReadingScreen) and self.app.screen.is_mounted
+        )
+
+    def pane(self, name: str) -> RowList:
+        return self.app.fleet.query_one(f"#{name}", RowList)
+
+    def rows(self, name: str = "sessions") -> dict[str, str]:
+        """The words of a pane's rows, by key, in their order."""
+        return {row.key: row.content.plain for row in self.pane(name)._shown}
+
+    def titles(self) -> list[str]:
+        """The shown sessions' titles in their order."""
+        return [session.title for session in self.app.fleet._shown]
+
+    @property
+    def status(self) -> str:
+        """The line at the top as it is drawn."""
+        line = self.app.fleet.query_one(StatusLine)
+        return "".join(segment.text for segment in line.render_line(0))
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands on the screen, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return ["".join(segment.text for segment in strip) for strip in strips]
+
+    @property
+    def words(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def toasts(self) -> list[str]:
+        return [f"{toast.title}\n{toast.message}" for toast in self.app._notifications]
+
+
+@asynccontextmanager
+async def opened(
+    stage: Stage, size: tuple[int, int] = WIDE, notice: str = ""
+) -> AsyncIterator[Opened]:
+    """Open the dashboard and wait until the first scan is on the screen."""
+    async with just_opened(stage, size, notice) as it:
+        await it.settle()
+        yield it
+
+
+@asynccontextmanager
+async def just_opened(
+    stage: Stage, size: tuple[int, int] = WIDE, notice: str = ""
+) -> AsyncIterator[Opened]:
+    """Open the dashboard and wait for the fleet's screen alone."""
+    app = CtxtopApp(stage.places, notice=notice)
+    app.animation_level = "none"
+    messages: list[Message] = []
+    async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
+        it = Opened(app, pilot, stage, messages)
+        await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
+        yield it
+        # As a person leaves it; run_test alone takes the screen away under a running app.
+        app.exit()

@@ -1,0 +1,152 @@
+"""Numbers, times and titles as a person reads them."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.tui.formats import age, bar, fit, fit_right, middle, model, percent, tokens
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+RATIOS = [step / 40 for step in range(-40, 201)]
+CELLS = range(41)
+
+TITLES = [
+    "",
+    "a",
+    "Ship the wishlist: API, page, review",
+    "修复支付网关超时的问题",
+    "🚑🚒🚓 ambulance",
+    "e\u0301te\u0301 a\u0300 la plage",
+    "إصلاح البحث في الملاحظات",
+    "zero\u200bwidth\u200djoined",
+    "👨‍👩‍👧‍👦 family of four",
+    "x" * 1_000,
+    "汉" * 1_000,
+    "\u0301" * 50,
+]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1 k"),
+        (9_440, "9.4 k"),
+        (9_999, "10 k"),
+        (10_000, "10 k"),
+        (172_412, "172 k"),
+        (999_499, "999 k"),
+        (999_500, "1 M"),
+        (1_000_000, "1 M"),
+        (1_050_000, "1.05 M"),
+        (12_345_678, "12.35 M"),
+    ],
+)
+def test_tokens_are_rounded_and_never_a_thousand_thousands(count: int | None, words: str) -> None:
+    assert tokens(count) == words
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (None, "–"),
+        (0.0, "0 %"),
+        (0.004, "0 %"),
+        (0.005, "1 %"),
+        (0.86206, "86 %"),
+        (0.865, "87 %"),
+        (1.0, "100 %"),
+        (1.05, "105 %"),
+    ],
+)
+def test_percent_rounds_halves_up_and_is_never_clamped(ratio: float | None, words: str) -> None:
+    assert percent(ratio) == words
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [
+        (None, "–"),
+        (-5_000, "0 s"),
+        (0, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (3_599_999, "59 min"),
+        (3_600_000, "1 h"),
+        (86_399_999, "23 h"),
+        (86_400_000, "1 d"),
+        (400 * 86_400_000, "400 d"),
+    ],
+)
+def test_an_age_is_its_largest_unit(milliseconds: int | None, words: str) -> None:
+    assert age(milliseconds) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (None, "–"),
+        ("", "–"),
+        ("claude-opus-5-5", "opus 5.5"),
+        ("claude-opus-5", "opus 5"),
+        ("claude-haiku-4-5-20251001", "haiku 4.5"),
+        ("claude-opus-4-20250514", "opus 4"),
+        ("claude-3-5-sonnet-20241022", "sonnet 3.5"),
+        ("claude-3-opus-latest", "opus 3"),
+        ("claude-opus-4-6[1m]", "opus 4.6 1M"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "sonnet 4.5"),
+        ("gpt-9", "gpt-9"),
+        ("<synthetic>", "<synthetic>"),
+    ],
+)
+def test_a_model_is_called_as_people_call_it(name: str | None, words: str) -> None:
+    assert model(name) == words
+
+
+def test_a_bar_has_its_cells_and_grows_with_its_ratio() -> None:
+    for cells in CELLS:
+        lengths = [cell_len(bar(ratio, cells)) for ratio in RATIOS]
+        assert max(lengths) <= cells
+        assert lengths == sorted(lengths)
+        assert cell_len(bar(1.0, cells)) == cells
+        assert bar(None, cells) == bar(0.0, cells) == bar(-1.0, cells) == ""
+
+
+def test_a_bar_shows_half_a_cell() -> None:
+    assert bar(0.25, 10) == "▄▄▖"
+    assert bar(0.2, 10) == "▄▄"
+
+
+def test_the_smallest_fill_is_seen_and_a_bar_is_full_only_near_its_end() -> None:
+    assert bar(0.001, 10) == "▖"
+    assert bar(0.97, 10) != bar(1.0, 10)
+
+
+HARD = st.text(st.sampled_from("a汉é\u0301\u200d\u200b👨👩👧🚑🇩🇪إ\ufe0f☂\t "), max_size=40)
+
+
+@pytest.mark.parametrize("title", TITLES)
+@pytest.mark.parametrize("cells", [-1, 0, 1, 2, 3, 7, 12, 40])
+def test_a_fitted_text_has_exactly_its_cells(title: str, cells: int) -> None:
+    assert cell_len(fit(title, cells)) == max(0, cells)
+    assert cell_len(fit_right(title, cells)) == max(0, cells)
+
+
+@settings(deadline=None)
+@given(st.text() | HARD, st.integers(0, 60))
+def test_any_text_is_fitted_exactly(text: str, cells: int) -> None:
+    assert cell_len(fit(text, cells)) == cells
+    assert cell_len(fit_right(text, cells)) == cells
+
+
+def test_the_middle_goes_and_both_ends_stay() -> None:
+    assert middle("abcdefghij", 5) == "ab…ij"
+    assert middle("abcdefghij", 6) == "abc…ij"
+    assert middle("abcdefghij", 1) == "…"
+    assert middle("abc", 3) == "abc"
+    assert middle("修复支付网关", 8) == "修复…关"
+    assert fit("ab", 4) == "ab  "
+    assert fit_right("ab", 4) == "  ab"

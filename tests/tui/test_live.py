@@ -1,0 +1,263 @@
+"""What is written while the dashboard looks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.demo import DemoFolder, DemoWriter
+from ctxtop.tui.feed import Feed
+from ctxtop.tui.messages import ViewChanged
+
+from .support import NOW, opened
+from .writing import agent_files, answer, append, boundary, launch, prompt, returned, session_file
+
+if TYPE_CHECKING:
+    from ctxtop.collectors.demo import DemoSession
+
+    from .support import Opened, Stage
+
+SOON_S = 5.0
+
+
+def row_of(it: Opened, session: DemoSession) -> str:
+    return it.rows()[session.session_id]
+
+
+async def test_a_new_answer_changes_its_row(demo: Stage) -> None:
+    climbs = demo.titled("Move checkout")
+    async with opened(demo) as it:
+        assert "128 k of 200 k" in row_of(it, climbs)
+        append(climbs.transcript, answer(133_700))
+        await it.until(lambda: "134 k of 200 k" in row_of(it, climbs), SOON_S)
+        assert " 67 %" in row_of(it, climbs)
+        assert "67 %" in it.words
+        assert "lag " in it.status
+
+
+async def test_a_half_written_line_is_waited_for(demo: Stage) -> None:
+    climbs = demo.titled("Move checkout")
+    async with opened(demo) as it:
+        half = '{"type":"assistant","message":{"id":"x","model":"claude-haiku-4-5"'
+        append(climbs.transcript, half.encode())
+        append(demo.titled("Fix the flaky").transcript, answer(174_000))
+        await it.until(lambda: "174 k" in it.words, SOON_S)
+        assert "128 k of 200 k" in row_of(it, climbs)
+
+
+async def test_each_level_is_told_once(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill [/foo] it", 0), answer(100_000, 0))
+    async with opened(stage) as it:
+        levels = ("notice: 70%", "warning: 80%", "high: 85%", "emergency: 95%")
+        for number, tokens in enumerate((140_000, 160_000, 170_000, 190_000), start=1):
+            append(path, answer(tokens))
+            await told(it, *levels[:number])
+        assert all("Fill [/foo] it" in toast for toast in it.toasts)
+        assert "emergency: 95% reached" in it.words
+        append(path, answer(191_000))
+        await it.until(lambda: "191 k" in it.words, SOON_S)
+        await nothing_more(it)
+        assert len(it.toasts) == 4
+
+
+async def test_of_several_levels_at_once_the_highest_is_told(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill it", 0), answer(100_000, 0))
+    async with opened(stage) as it:
+        append(path, answer(192_000))
+        await it.until(lambda: it.toasts, SOON_S)
+        await nothing_more(it)
+        (toast,) = it.toasts
+        assert toast.startswith("emergency: 95% reached")
+        assert "96% of the window is in use" in toast
+
+
+async def test_what_was_reached_before_the_start_is_not_told(demo: Stage) -> None:
+    full = demo.titled("Fix the flaky")
+    async with opened(demo) as it:
+        append(full.transcript, answer(172_500))
+        await it.until(lambda: "172 k" in row_of(it, full), SOON_S)
+        append(full.transcript, answer(174_500))
+        await it.until(lambda: "174 k" in row_of(it, full), SOON_S)
+        await nothing_more(it)
+        assert it.toasts == []
+
+
+async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill it", 0), answer(100_000, 0))
+    async with opened(stage) as it:
+        append(path, answer(150_000, 1))
+        await it.until(lambda: len(it.toasts) == 1, SOON_S)
+        append(path, boundary(8_000, 2))
+        await it.until(lambda: "≈4 %" in it.words and "↻1" in it.words, SOON_S)
+        append(path, answer(151_000, 3))
+        await it.until(lambda: len(it.toasts) == 2, SOON_S)
+        assert all(toast.startswith("notice: 70% reached") for toast in it.toasts)
+
+
+async def test_a_level_is_told_when_another_ctxtop_stored_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill it", 0), answer(100_000, 0))
+    async with opened(stage) as it:
+        # Its collector was faster: ours says nothing, and the store has changed.
+        monkeypatch.setattr(Feed, "changed", lambda *_: None)
+        append(path, answer(165_000))
+        await it.until(lambda: "83 %" in it.words, SOON_S)
+        await it.until(lambda: it.toasts, SOON_S)
+        assert it.toasts[0].startswith("warning: 80% reached")
+
+
+async def test_a_new_session_appears(stage: Stage) -> None:
+    async with opened(stage) as it:
+        assert "No sessions yet" in it.words
+        append(session_file(stage.root, 1), prompt("First of all"), answer(20_000))
+        await it.until(lambda: it.titles() == ["First of all"], SOON_S)
+        assert "1 session " in it.status
+        assert "No sessions yet" not in it.words
+        append(session_file(stage.root, 2, "-home-dev-b"), prompt("Second"), answer(90_000))
+        await it.until(lambda: set(it.titles()) == {"First of all", "Second"}, SOON_S)
+        await it.settle()
+        assert it.pane("sessions").key == "00000001-0000-4000-8000-000000000000"
+
+
+async def test_an_agent_appears_in_the_tree_and_its_result_below_summaries(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Lead", 0), answer(20_000, 0))
+    async with opened(stage) as it:
+        assert "no agents in this session" in it.words
+        meta = {"agentType": "reviewer", "description": "look twice", "toolUseId": "toolu_1"}
+        append(path, launch("toolu_1", "reviewer", "look twice", 21_000))
+        agent_files(path, "abc1", meta, prompt("do it"), answer(30_000))
+        await it.until(lambda: "└ ● reviewer" in it.words, SOON_S)
+        await it.until(lambda: "15 %" in "".join(it.rows("agents").values()), SOON_S)
+        assert "running" in it.words
+        append(path, returned("toolu_1", "abc1", "kolibri found\nand more"))
+        await it.until(lambda: "└ ✓ reviewer" in it.words, SOON_S)
+        assert "2 lines ≈" in it.words
+        await it.until(lambda: "kolibri found" in "".join(it.rows("summaries").values()))
+        await it.press("2", "j", "enter")
+        await it.reading()
+        assert "kolibri found" in it.words
+
+
+async def test_a_name_of_the_same_agent_twice_is_shown_twice(stage: Stage) -> None:
+    meta = {"agentType": "reviewer", "description": "look", "toolUseId": "toolu_1"}
+    for project in ("-home-dev-a", "-home-dev-b"):
+        path = session_file(stage.root, 1, project)
+        append(path, prompt("Moved", 0), launch("toolu_1", "reviewer", "look", 21_000))
+        agent_files(path, "leader", meta, prompt("do it"), answer(30_000))
+    async with opened(stage) as it:
+        assert it.titles() == ["Moved"]
+        await it.until(lambda: "reviewer" in it.words)
+        await it.press("2", "j", "enter")
+        await it.reading()
+        assert "reviewer" in it.lines[0]
+
+
+async def test_the_mark_stays_on_its_session_while_the_order_changes(demo: Stage) -> None:
+    climbs, marked = demo.titled("Move checkout"), demo.titled("Split the ingest worker from")
+    async with opened(demo) as it:
+        await it.mark("Split the ingest worker from")
+        before = it.pane("sessions").rows.highlighted
+        append(marked.transcript, answer(950_000, model="claude-opus-5-5"))
+        await it.until(lambda: it.titles()[1] == marked.title, SOON_S)
+        await it.settle()
+        assert it.pane("sessions").key == marked.session_id
+        assert it.pane("sessions").rows.highlighted == 1 != before
+        append(climbs.transcript, answer(199_000))
+        await it.until(lambda: it.titles()[1] == climbs.title, SOON_S)
+        assert it.pane("sessions").key == marked.session_id
+
+
+async def test_the_mark_goes_to_the_first_when_its_session_is_filtered_out(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.mark("Ship the wishlist")
+        await it.press("slash", *"notes", "enter")
+        await it.settle()
+        assert it.pane("sessions").rows.highlighted == 0
+
+
+async def test_paused_it_stands_still_and_then_shows_what_came(demo: Stage) -> None:
+    climbs = demo.titled("Move checkout")
+    async with opened(demo) as it:
+        await it.press("p")
+        assert "paused" in it.status
+        append(climbs.transcript, answer(139_000))
+        fleet = it.app.fleet
+        await it.until(
+            lambda: (
+                fleet._waiting
+                and any(session.context.tokens == 139_000 for session in fleet._waiting.sessions)
+            ),
+            SOON_S,
+        )
+        assert "128 k of 200 k" in row_of(it, climbs)
+        assert "139 k" not in it.words
+        await it.press("p")
+        assert "139 k of 200 k" in row_of(it, climbs)
+        assert "live" in it.status
+
+
+async def test_paused_one_may_still_look_around(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.press("p")
+        await it.press(*"jjjjj")
+        await it.until(lambda: "▾ Ship the" in "".join(it.rows("agents").values()))
+        await it.press("3", "slash", *"terraf", "enter")
+        await it.until(lambda: 0 < len(it.rows("summaries")) < 15)
+
+
+async def test_ages_go_on_while_nothing_happens(demo: Stage) -> None:
+    async with opened(demo) as it:
+        assert " 38 s" in row_of(it, demo.titled("Ship the wishlist"))
+        demo.clock.ms += 3_600_000
+        it.app.fleet.draw()
+        await it.calm()
+        assert " 1 h" in row_of(it, demo.titled("Ship the wishlist"))
+
+
+async def test_it_comes_to_rest_when_nothing_happens(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await asyncio.sleep(0.5)
+        before, spent = len(it.messages), time.process_time()
+        await asyncio.sleep(2.5)
+        views = [one for one in it.messages[before:] if isinstance(one, ViewChanged)]
+        assert views == []
+        assert time.process_time() - spent < 0.5
+
+
+@pytest.mark.slow
+async def test_the_demo_s_own_writer_is_followed_for_a_round(demo: Stage) -> None:
+    writer = DemoWriter(DemoFolder(demo.root, demo.sessions))
+    async with opened(demo) as it:
+        for _ in range(40):
+            writer.step(NOW + timedelta(seconds=1))
+        await it.until(lambda: it.toasts, SOON_S)
+        for _ in range(90):
+            writer.step(NOW + timedelta(seconds=1))
+        await it.until(lambda: agents_of(it, demo.titled("Search p95")) > 3, SOON_S)
+        await it.until(lambda: "↻1" in row_of(it, demo.titled("Move checkout")), SOON_S)
+        await it.mark("Search p95")
+        assert len(it.rows("agents")) > 2
+
+
+def agents_of(it: Opened, session: DemoSession) -> int:
+    return next(one.agents for one in it.app.fleet._shown if one.session_id == session.session_id)
+
+
+async def told(it: Opened, *levels: str) -> None:
+    await it.until(lambda: len(it.toasts) >= len(levels), SOON_S)
+    assert [toast.split(" reached")[0] for toast in it.toasts] == list(levels)
+
+
+async def nothing_more(it: Opened) -> None:
+    """Give a toast that must not come the time to come."""
+    await asyncio.sleep(0.3)
+    await it.calm()
