@@ -7,6 +7,7 @@ its keys, and is written down as SVG, and as PNG for pages that show no SVG.
 from __future__ import annotations
 
 import asyncio
+import html
 import os
 import re
 import sys
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from rich.cells import cell_len
 
 HERE: Final = Path(__file__).parent
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -25,6 +28,11 @@ FONT: Final = "DejaVu Sans Mono"
 """It has every sign that we use; Textual's own choice is fetched by the browser."""
 
 THEMES: Final = {"dark": "ctxtop-dark", "light": "ctxtop-light"}
+
+
+_TEXT: Final = re.compile(
+    r'(?P<head><text [^>]*)textLength="(?P<length>[\d.]+)"(?P<rest>[^>]*)>(?P<text>[^<]+)</text>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ async def take(shot: Shot, theme: str, root: Path) -> str:
     async with app.run_test(size=shot.size) as pilot:
         for _ in range(int(PATIENCE_S / 0.05)):
             await pilot.pause(0.05)
-            if app.is_settled:
+            if app.has_read_all:
                 break
         for key in shot.keys:
             await pilot.press(key)
@@ -73,11 +81,22 @@ async def take(shot: Shot, theme: str, root: Path) -> str:
         return app.export_screenshot(title="ctxtop")
 
 
+def with_true_widths(svg: str) -> str:
+    """Give wide characters their two cells: Rich's export counts characters."""
+
+    def widen(found: re.Match[str]) -> str:
+        text = html.unescape(found["text"])
+        length = float(found["length"]) * cell_len(text) / len(text)
+        return f'{found["head"]}textLength="{length:.1f}"{found["rest"]}>{found["text"]}</text>'
+
+    return _TEXT.sub(widen, svg)
+
+
 def save(name: str, svg: str) -> None:
     """Write a picture as SVG and PNG."""
     import resvg_py
 
-    stable = re.sub(r"terminal-\d+", "terminal", svg)
+    stable = with_true_widths(re.sub(r"terminal-\d+", "terminal", svg))
     (HERE / f"{name}.svg").write_text(stable, encoding="utf-8")
     drawn = resvg_py.svg_to_bytes(svg_string=stable.replace("Fira Code", FONT))
     (HERE / f"{name}.png").write_bytes(bytes(drawn))

@@ -30,4 +30,6 @@ def session_row(**fields: Any) -> SessionRow:
 def agent_row(**fields: Any) -> AgentRow:
     """An agent of which nothing is known but its id."""
     row: dict[str, Any] = dict.fromkeys(AgentRow.__dataclass_fields__)
-    return AgentRow(**(row | {"agent_id": "a1", "session_id": SESSION} | fields))
+    row |= {"agent_id": "a1", "session_id": SESSION}
+    row |= fields
+    return AgentRow(**row)

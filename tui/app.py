@@ -102,6 +102,11 @@ class CtxtopApp(App[None]):
             raise RuntimeError("the fleet is not open yet")
         return self._fleet
 
+    @property
+    def has_read_all(self) -> bool:
+        """The first scan is over and on the screen."""
+        return self._fleet is not None and self._fleet.has_read_all
+
     def on_unmount(self) -> None:
         """End the threads."""
         self.feed.stop()

@@ -40,7 +40,7 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
     app = Watched(Places(root, root.parent / "state" / "store.db", chosen=True))
     log = root.parent / "log"
     async with app.run_test(size=(120, 40)) as pilot:
-        while not (app._fleet and app._fleet._view and app._fleet._view.scanned):
+        while not app.has_read_all:
             await pilot.pause(0.05)
         script = Path(__file__).with_name("live.py")
         command = [
@@ -81,8 +81,8 @@ def main() -> None:
             root = Path(top) / "claude"
             project = root / "projects" / "-home-dev-bench"
             project.mkdir(parents=True)
-            sys.path.insert(0, str(Path(__file__).parent))
-            from live import line, session_id
+            sys.path.insert(0, str(Path(__file__).parents[2]))
+            from tests.bench.live import line, session_id
 
             for n in range(files):
                 (project / f"{session_id(n)}.jsonl").write_bytes(line(session_id(n), 0, 50_000))

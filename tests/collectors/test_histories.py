@@ -180,7 +180,7 @@ def test_rows_are_those_of_one_clean_look(history: list[tuple[str, str, bytes]])
         kept.writer.close()
         scanned(kept.folder, place / "clean.db")
         there = {file for file in FILES if says_something(kept.folder.projects / file)}
-        found = without_gone(dump(kept.store, FILE_STATE), set(FILES) - there)
+        found = without_gone(dump(kept.store, FILE_STATE), {*FILES} - there)
         clean = without_gone(dump(place / "clean.db", FILE_STATE), set())
 
         assert found == clean

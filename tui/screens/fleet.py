@@ -119,6 +119,11 @@ class FleetScreen(Screen[None]):
         self.query_one(SessionPane).rows.focus()
         self._draw_status()
 
+    @property
+    def has_read_all(self) -> bool:
+        """The first scan is over and on the screen."""
+        return self._view is not None and self._view.scanned
+
     # What the feed says.
 
     def show_view(self, view: View) -> None:
