@@ -14,9 +14,12 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "Python could not make $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 	@$(PIP) install --upgrade pip setuptools -c constraints.txt
 
-# One stamp a set of packages, so that an install happens again only when what it reads changed.
-$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install -c constraints.txt -e .
+# One stamp a set of packages, so that an install happens again only when what it reads changed:
+# the strict kind of editable install sees edits at once, but a new file only when made again.
+# (The other kind loses to a folder that is called ctxtop where PYTHONPATH names it.)
+FOLDERS := $(shell find core collectors tui -type d -not -name __pycache__)
+$(VENV)/.run: pyproject.toml constraints.txt $(FOLDERS) | $(BIN)/python
+	$(PIP) install -c constraints.txt --config-settings editable_mode=strict -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run

@@ -47,36 +47,31 @@ def test_wheel_holds_every_source_file_under_one_name(wheel: Path) -> None:
     assert licences == {"LICENSE", "NOTICE"}
 
 
-@pytest.mark.slow
-def test_installed_wheel_runs_its_own_code_in_a_hostile_folder(wheel: Path, tmp_path: Path) -> None:
-    target = tmp_path / "installed"
-    zipfile.ZipFile(wheel).extractall(target)
-    hostile = tmp_path / "project"
-    for name in ("core", "collectors", "tui", "ctxtop", "ctxtop/core", "ctxtop/tui", "store"):
-        folder = hostile / name
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A project with folders of our names, as people have who run ctxtop inside it."""
+    project = tmp_path / "project"
+    for name in ("core", "collectors", "tui", "store", "ctxtop/core", "ctxtop/tui"):
+        folder = project / name
         folder.mkdir(parents=True)
         (folder / "__init__.py").write_text("raise SystemExit('the wrong code ran')\n")
-    # A folder of our name without __init__.py is what a checkout of ctxtop's parent looks like;
-    # one with it would win over every installed package, whatever that does.
-    (hostile / "ctxtop" / "__init__.py").unlink()
-    config = tmp_path / "claude" / "projects"
-    config.mkdir(parents=True)
+    (tmp_path / "claude" / "projects").mkdir(parents=True)
+    return project
+
+
+def run(command: list[str], hostile: Path) -> None:
+    """Run a few commands of ctxtop in the hostile folder, which PYTHONPATH names."""
+    top = hostile.parent
     environ = {
         "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "home"),
+        "HOME": str(top / "home"),
         "PYTHONPATH": ".",
-        "CTXTOP_CONFIG_DIR": str(config.parent),
-        "CTXTOP_DB": str(tmp_path / "state" / "store.db"),
+        "CTXTOP_CONFIG_DIR": str(top / "claude"),
+        "CTXTOP_DB": str(top / "state" / "store.db"),
     }
-    # As installed: site-packages comes after what PYTHONPATH names.
-    script = (
-        "import sys; target = sys.argv.pop(1); sys.path.append(target)\n"
-        "import ctxtop.core.fleet as own; assert own.__file__.startswith(target), own.__file__\n"
-        "from ctxtop.tui.cli import main; main()"
-    )
     for words in (["--version"], ["scan", "--json"], ["sessions"]):
         done = subprocess.run(
-            [sys.executable, "-c", script, str(target), *words],
+            [*command, *words],
             cwd=hostile,
             env=environ,
             capture_output=True,
@@ -85,6 +80,30 @@ def test_installed_wheel_runs_its_own_code_in_a_hostile_folder(wheel: Path, tmp_
         )
         assert done.returncode == 0, done.stderr
         assert "the wrong code" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_its_own_code_in_a_hostile_folder(
+    wheel: Path, hostile: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(target)
+    # As installed: site-packages comes after what PYTHONPATH names.
+    script = (
+        "import sys; target = sys.argv.pop(1)\n"
+        "sys.path[:] = [place for place in sys.path if '__editable__' not in place] + [target]\n"
+        "import ctxtop.core.fleet as own; assert own.__file__.startswith(target), own.__file__\n"
+        "from ctxtop.tui.cli import main; main()"
+    )
+    run([sys.executable, "-c", script, str(target)], hostile)
+
+
+@pytest.mark.slow
+def test_the_installed_command_runs_its_own_code_in_a_hostile_folder(hostile: Path) -> None:
+    command = Path(sys.executable).with_name("ctxtop")
+    if not command.exists():
+        pytest.skip("ctxtop is not installed beside this python")
+    run([str(command)], hostile)
 
 
 def _has_setuptools() -> bool:
