@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -491,6 +493,28 @@ def test_a_store_of_another_folder_is_refused(
         ended = run("sessions", "--db", store, "--config-dir", str(home / "other"), *more)
         assert ended.code == 1
         assert "give another --db" in one_line(ended.err)
+
+
+def test_a_page_that_only_reading_finds_damaged_is_said_and_the_next_run_is_whole(
+    run: Callable[..., Ended], config: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "own" / "store.db"
+    before = run("--db", str(store), "sessions", "--json").json
+    with closing(sqlite3.connect(store)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = db.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'api_error'"
+        ).fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    data = bytearray(store.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xa5" * size
+    store.write_bytes(bytes(data))
+
+    failed = run("--db", str(store), "sessions")
+    assert failed.code == 1
+    assert failed.err.count("\n") == 1
+    assert "was damaged: moved to store.db.aside-" in failed.err
+    assert run("--db", str(store), "sessions", "--json").json == before
 
 
 def test_a_damaged_store_is_set_aside_and_said(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -9,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from ...core import fleet
 from ...core.store import queries
-from ...core.store.database import open_reader
+from ...core.store.database import StoreError, is_damage, open_reader, set_aside
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .report import RefusedError, say_all
 from .start import resolve
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterator
 
     from ...core.agents import Agent
@@ -85,14 +85,23 @@ def open_reading(options: Options) -> Iterator[Reading]:
             raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
     else:
         scan(places)
-    with closing(open_reader(places.store)) as db:
-        db.execute("BEGIN")
-        root = queries.claimed_root(db)
-        if root is not None and root != str(places.folder.root):
-            raise PlaceError(
-                f"the store {places.store} holds the sessions of {root}: give another --db"
-            )
-        yield Reading(places, db, time.time_ns() // 1_000_000)
+    try:
+        with closing(open_reader(places.store)) as db:
+            db.execute("BEGIN")
+            root = queries.claimed_root(db)
+            if root is not None and root != str(places.folder.root):
+                raise PlaceError(
+                    f"the store {places.store} holds the sessions of {root}: give another --db"
+                )
+            yield Reading(places, db, time.time_ns() // 1_000_000)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        # The scan did not come by the damaged page: only reading finds it.
+        aside = set_aside(places.store)
+        raise StoreError(
+            f"the store {places.store} was damaged: moved to {aside.name}; run the command again"
+        ) from error
 
 
 def scan(places: Places) -> None:
