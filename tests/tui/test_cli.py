@@ -502,9 +502,8 @@ def test_a_page_that_only_reading_finds_damaged_is_said_and_the_next_run_is_whol
     before = run("--db", str(store), "sessions", "--json").json
     with closing(sqlite3.connect(store)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (page,) = db.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = 'api_error'"
-        ).fetchone()
+        where = "SELECT rootpage FROM sqlite_schema WHERE name = 'response'"
+        (page,) = db.execute(where).fetchone()
         (size,) = db.execute("PRAGMA page_size").fetchone()
     data = bytearray(store.read_bytes())
     data[(page - 1) * size : page * size] = b"\xa5" * size
