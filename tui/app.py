@@ -12,7 +12,16 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from .feed import Feed
-from .messages import Answered, Eased, LevelReached, Noted, ScanProgressed, Troubled, ViewChanged
+from .messages import (
+    Answered,
+    Eased,
+    LevelReached,
+    Noted,
+    ScanProgressed,
+    Stopped,
+    Troubled,
+    ViewChanged,
+)
 from .screens.opening import OpeningScreen
 from .theme import DARK, THEMES, stand_ins
 
@@ -136,6 +145,10 @@ class CtxtopApp(App[None]):
     @on(Eased)
     def _end_trouble(self, event: Eased) -> None:
         self.fleet.end_trouble(event.place)
+
+    @on(Stopped)
+    def _show_stop(self) -> None:
+        self.fleet.show_stop()
 
     @on(Answered)
     def _take_answer(self, event: Answered) -> None:
