@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.content import Content
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 
+from ..formats import one_line
 from ..selection import Order, select
 from ..view import View, Wish
 from ..widgets.agent_pane import LEADER, AgentPane
@@ -201,7 +203,7 @@ class FleetScreen(Screen[None]):
             if self.search
             else "nothing was returned or kept yet"
         )
-        summaries.border_subtitle = f"/{self.search}" if self.search else ""
+        summaries.border_subtitle = Content(f"/{self.search}") if self.search else ""
         summaries.show(view.summaries, self._titles, now)
         self._wish()
         self._draw_status()
@@ -212,7 +214,7 @@ class FleetScreen(Screen[None]):
         if not view.scanned:
             return "reading what Claude Code has written …"
         return (
-            f"No sessions yet in {self.app.places.config_dir}.\n"
+            f"No sessions yet in {one_line(str(self.app.places.config_dir))}.\n"
             "Start `claude` in a project and it appears here; `ctxtop demo` shows how that looks."
         )
 
@@ -255,7 +257,7 @@ class FleetScreen(Screen[None]):
         line.display = newest is not None
         others = len(self._troubles) - 1
         more = f" (and {others} more)" if others > 0 else ""
-        line.update(f"✗ {newest}{more}")
+        line.update(one_line(f"✗ {newest}{more}"))
 
     def _session(self, session_id: str | None) -> Session | None:
         for session in self._shown:
@@ -369,9 +371,9 @@ class FleetScreen(Screen[None]):
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
         if self._pane == "summaries":
-            self.search = event.words
+            self.search = one_line(event.words)
         else:
-            self.words = event.words
+            self.words = one_line(event.words)
 
     @on(FilterBar.Left)
     def _leave_bar(self) -> None:
