@@ -12,7 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from .feed import Feed
-from .messages import Answered, Eased, LevelReached, Noted, ScanProgressed, Troubled, ViewChanged
+from .formats import one_line
+from .messages import (
+    Answered,
+    Eased,
+    LevelReached,
+    Noted,
+    ScanProgressed,
+    Stopped,
+    Troubled,
+    ViewChanged,
+)
 from .screens.opening import OpeningScreen
 from .theme import DARK, THEMES, stand_ins
 
@@ -93,7 +103,7 @@ class CtxtopApp(App[None]):
         self._fleet = fleet
         self.call_after_refresh(self.feed.start)
         if self._notice:
-            self.notify(self._notice, timeout=TOAST_S * 2, markup=False)
+            self.notify(one_line(self._notice), timeout=TOAST_S * 2, markup=False)
 
     @property
     def fleet(self) -> FleetScreen:
@@ -131,11 +141,15 @@ class CtxtopApp(App[None]):
 
     @on(Noted)
     def _toast_notice(self, event: Noted) -> None:
-        self.notify(str(event.notice), timeout=TOAST_S, markup=False)
+        self.notify(one_line(str(event.notice)), timeout=TOAST_S, markup=False)
 
     @on(Eased)
     def _end_trouble(self, event: Eased) -> None:
         self.fleet.end_trouble(event.place)
+
+    @on(Stopped)
+    def _show_stop(self) -> None:
+        self.fleet.show_stop()
 
     @on(Answered)
     def _take_answer(self, event: Answered) -> None:
@@ -150,7 +164,7 @@ class CtxtopApp(App[None]):
         elif warning.threshold >= 0.80:
             severity = "warning"
         self.notify(
-            f"{event.title}\n{warning.ratio:.0%} of the window is in use",
+            f"{one_line(event.title)}\n{warning.ratio:.0%} of the window is in use",
             title=f"{warning.level.value}: {warning.threshold:.0%} reached",
             severity=severity,
             timeout=TOAST_S,
@@ -187,8 +201,8 @@ class CtxtopApp(App[None]):
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""
         self.copy_to_clipboard(text)
-        start = " ".join(text.split())[:COPIED_SHOWN]
-        self.notify(start, title=f"copied {what}"[:COPIED_SHOWN], timeout=TOAST_S, markup=False)
+        start, title = one_line(text)[:COPIED_SHOWN], one_line(f"copied {what}")[:COPIED_SHOWN]
+        self.notify(start, title=title, timeout=TOAST_S, markup=False)
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
         """Show a summary whole."""
@@ -223,7 +237,7 @@ class CtxtopApp(App[None]):
     def _read(self, crumbs: str, content: Content) -> None:
         from .screens.reading import ReadingScreen
 
-        self.push_screen(ReadingScreen(crumbs, content))
+        self.push_screen(ReadingScreen(one_line(crumbs), content))
 
 
 def run_dashboard(places: Places, source: str = "ctxtop", notice: str = "") -> int:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from .messages import Answered, Eased, LevelReached, Noted, ScanProgressed, Troubled, ViewChanged
+from .messages import (
+    Answered,
+    Eased,
+    LevelReached,
+    Noted,
+    ScanProgressed,
+    Stopped,
+    Troubled,
+    ViewChanged,
+)
 from .view import View, Wish
 
 if TYPE_CHECKING:
@@ -32,6 +41,11 @@ TICK_S: Final = 1.0
 SUMMARIES: Final = 300
 """Rows of the summaries' pane; the search looks through all."""
 
+NOT_LIVE: Final = "not live"
+"""The place of a trouble whose words name the store themselves."""
+
+AGAIN: Final = "then start ctxtop again"
+
 JOIN_S: Final = 2.0
 """How long leaving waits for the threads, which end by themselves."""
 
@@ -45,7 +59,7 @@ class Feed:
         self, places: Places, post: Callable[[Message], object], clock: Callable[[], int]
     ) -> None:
         self._places: Final = places
-        self._post: Final = post
+        self._send: Final = post
         self._clock: Final = clock
         self._stop: Final = threading.Event()
         self._poke: Final = threading.Event()
@@ -96,6 +110,11 @@ class Feed:
             self._questions.append(run)
         self._poke.set()
 
+    def _post(self, message: Message) -> None:
+        # A thread that waits for a locked store may come back when nobody listens any more.
+        if not self._stop.is_set():
+            self._send(message)
+
     # The collector's listener.
 
     def progressed(self, progress: Progress) -> None:
@@ -142,6 +161,8 @@ class Feed:
             what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
             remedy = "this is a fault of ctxtop: please report it, then start ctxtop again"
             self._post(Troubled(Trouble(threading.current_thread().name, what, remedy)))
+        finally:
+            self._post(Stopped())
 
     # The collector's thread.
 
@@ -159,7 +180,7 @@ class Feed:
         try:
             writer, notices = open_store(self._places)
         except (StoreError, PlaceError) as error:
-            self._post(Troubled(Trouble(place, str(error), "then start ctxtop again")))
+            self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))
             return
         for notice in notices:
             self._post(Noted(Trouble("store", notice, "nothing is lost")))
@@ -168,7 +189,7 @@ class Feed:
             keep_up(self._places.folder, writer, self, self._stop)
         except sqlite3.Error as error:
             what, remedy = explain(error)
-            self._post(Troubled(Trouble(place, what, f"{remedy}, then start ctxtop again")))
+            self._post(Troubled(Trouble(place, what, f"{remedy}, {AGAIN}")))
         finally:
             writer.close()
 
@@ -177,12 +198,18 @@ class Feed:
     def _read(self) -> None:
         import sqlite3
 
+        from ..collectors.folder import Trouble
+        from ..core.store.database import StoreError
+
         self._opened.wait()
         while not self._stop.is_set():
             try:
                 self._read_until_broken()
             except sqlite3.Error:
                 # The writer sets a damaged store aside and makes it again; then we open that.
+                self._stop.wait(TICK_S)
+            except StoreError as error:
+                self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))
                 self._stop.wait(TICK_S)
 
     def _read_until_broken(self) -> None:
@@ -191,6 +218,7 @@ class Feed:
         from ..core.store.queries import data_version
 
         db = open_reader(self._places.store)
+        self._post(Eased(NOT_LIVE))
         try:
             reader = FleetReader(db, self._clock())
             pane = _Pane(db)

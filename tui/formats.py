@@ -7,6 +7,8 @@ from typing import Final
 
 from rich.cells import cell_len, chop_cells
 
+from ..collectors.clean import clean_text
+
 NOTHING: Final = "–"
 """What stands where nothing is known."""
 
@@ -81,8 +83,16 @@ def fit_right(text: str, cells: int) -> str:
     return " " * (cells - cell_len(cut)) + cut
 
 
+def one_line(text: str) -> str:
+    """Take out of a file's name, or of what was pasted, what a terminal could obey."""
+    return " ".join(clean_text(text).split())
+
+
 def middle(text: str, cells: int) -> str:
     """Shorten a text to `cells` cells by taking out its middle; wide characters stay whole."""
+    if not text.isprintable():
+        # Most are; what is a file's name or path was cleaned by nobody yet.
+        text = one_line(text)
     # At an end it would join what stands beside it, and take its cell.
     text = text.strip(_JOINER)
     if cell_len(text) <= cells:

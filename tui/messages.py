@@ -67,6 +67,10 @@ class Eased(Message):
     place: str
 
 
+class Stopped(Message):
+    """A thread of the feed has ended before its time: nothing new is shown any more."""
+
+
 @dataclass
 class Answered(Message):
     """An answer from the store to a question of the screen."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from .formats import NOTHING, age, model, percent, tokens
+from .formats import NOTHING, age, model, one_line, percent, tokens
 from .gauge import gauge
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _section(name: str) -> Iterable[Content]:
 
 
 def _line(label: str, value: str, style: str = "$foreground") -> Content:
-    return Content.assemble((f"  {label:<{_LABEL}}", "$quiet"), (value, style))
+    return Content.assemble((f"  {label:<{_LABEL}}", "$quiet"), (one_line(value), style))
 
 
 def _status(session: Session) -> str:

@@ -140,6 +140,15 @@ class Opened:
         return "".join(segment.text for segment in line.render_line(0))
 
     @property
+    def trouble(self) -> str:
+        """What is wrong, as it stands on the screen, without its line breaks."""
+        told = self.app.fleet.query_one("#trouble")
+        if not told.display:
+            return ""
+        shown = self.lines[told.region.y : told.region.bottom]
+        return " ".join(line.strip() for line in shown)
+
+    @property
     def lines(self) -> list[str]:
         """What stands on the screen, line by line."""
         strips = self.app.screen._compositor.render_strips()

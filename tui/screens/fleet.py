@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.content import Content
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList
+from textual.widgets import Footer, OptionList, Static
 
+from ..formats import one_line
 from ..selection import Order, select
 from ..view import View, Wish
 from ..widgets.agent_pane import LEADER, AgentPane
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import RowList, Rows
 from ..widgets.session_pane import SessionPane
-from ..widgets.status_line import Standing, StatusLine
+from ..widgets.status_line import Standing, State, StatusLine
 from ..widgets.summary_pane import SummaryPane
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class FleetScreen(Screen[None]):
         self._shown: list[Session] = []
         self._agents: tuple[Agent, ...] = ()
         self._titles: dict[str, str] = {}
+        self._stopped = False
         self._scan = ""
         self._troubles: dict[str, Trouble] = {}
         self._pane = "sessions"
@@ -101,6 +104,7 @@ class FleetScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the panes."""
         yield StatusLine(id="status")
+        yield Static(id="trouble", markup=False)
         yield SessionPane(id="sessions", number="¹", name="Sessions")
         with Horizontal(id="lower"):
             yield AgentPane(id="agents", number="²", name="Agents")
@@ -114,6 +118,7 @@ class FleetScreen(Screen[None]):
         self.query_one(AgentPane).empty = "no session is marked"
         self.query_one(SummaryPane).empty = "nothing was returned or kept yet"
         self.query_one(FilterBar).display = False
+        self.query_one("#trouble").display = False
         self.add_class("-lower-agents")
         self.set_interval(AGES_S, self.draw)
         self.query_one(SessionPane).rows.focus()
@@ -159,13 +164,19 @@ class FleetScreen(Screen[None]):
 
     def show_trouble(self, trouble: Trouble) -> None:
         """Keep a trouble in sight until it has ended."""
+        self._troubles.pop(trouble.place, None)
         self._troubles[trouble.place] = trouble
-        self._draw_status()
+        self._draw_trouble()
 
     def end_trouble(self, place: str) -> None:
         """Forget a trouble."""
         if self._troubles.pop(place, None):
-            self._draw_status()
+            self._draw_trouble()
+
+    def show_stop(self) -> None:
+        """Say that what is shown stays as it is."""
+        self._stopped = True
+        self._draw_status()
 
     # Drawing.
 
@@ -192,7 +203,7 @@ class FleetScreen(Screen[None]):
             if self.search
             else "nothing was returned or kept yet"
         )
-        summaries.border_subtitle = f"/{self.search}" if self.search else ""
+        summaries.border_subtitle = Content(f"/{self.search}") if self.search else ""
         summaries.show(view.summaries, self._titles, now)
         self._wish()
         self._draw_status()
@@ -203,7 +214,7 @@ class FleetScreen(Screen[None]):
         if not view.scanned:
             return "reading what Claude Code has written …"
         return (
-            f"No sessions yet in {self.app.places.config_dir}.\n"
+            f"No sessions yet in {one_line(str(self.app.places.config_dir))}.\n"
             "Start `claude` in a project and it appears here; `ctxtop demo` shows how that looks."
         )
 
@@ -219,20 +230,34 @@ class FleetScreen(Screen[None]):
             notes.append(f"by {self.order.value}")
         if self.size.width and self.size.width < SMALL[0]:
             notes.append("small: 1 2 3 switch panes")
-        trouble = next(reversed(self._troubles.values()), None)
         self.query_one(StatusLine).standing = Standing(
             source=self._source,
-            paused=self.paused,
+            state=self._state(),
             sessions=len(sessions) if view else None,
             live=sum(session.live for session in sessions),
             lag_s=view.lag_s if view else None,
             scan=self._scan,
             notes=" · ".join(notes),
-            trouble=str(trouble) if trouble else "",
             warnings=sum(
                 session.live and (session.context.ratio or 0.0) >= WARNED for session in sessions
             ),
         )
+
+    def _state(self) -> State:
+        if self._stopped:
+            return State.STOPPED
+        return State.PAUSED if self.paused else State.LIVE
+
+    def _draw_trouble(self) -> None:
+        """Give the newest trouble lines of its own: a path alone can be longer than one."""
+        if not self.is_attached:
+            return
+        newest = next(reversed(self._troubles.values()), None)
+        line = self.query_one("#trouble", Static)
+        line.display = newest is not None
+        others = len(self._troubles) - 1
+        more = f" (and {others} more)" if others > 0 else ""
+        line.update(one_line(f"✗ {newest}{more}"))
 
     def _session(self, session_id: str | None) -> Session | None:
         for session in self._shown:
@@ -346,9 +371,9 @@ class FleetScreen(Screen[None]):
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
         if self._pane == "summaries":
-            self.search = event.words
+            self.search = one_line(event.words)
         else:
-            self.words = event.words
+            self.words = one_line(event.words)
 
     @on(FilterBar.Left)
     def _leave_bar(self) -> None:

@@ -8,6 +8,8 @@ from textual import events, on
 from textual.message import Message
 from textual.widgets import Input
 
+from ..formats import one_line
+
 
 class FilterBar(Input):
     """Shown while a filter is typed or stands; Esc clears it."""
@@ -38,6 +40,11 @@ class FilterBar(Input):
     def _tell_left(self, event: Input.Submitted) -> None:
         event.stop()
         self.post_message(self.Left())
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert_text_at_cursor(one_line(event.text))
 
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "escape":

@@ -1,18 +1,34 @@
-"""One line that says how things stand: live or paused, how many, how late, what is wrong."""
+"""One line that says how things stand: live or paused, how many, how late, how many are full."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ..formats import fit, fit_right
+from ..formats import fit_right
 
 if TYPE_CHECKING:
     from textual.app import RenderResult
+
+
+class State(Enum):
+    """Whether the screen follows what is written; the words, never the colour alone, tell."""
+
+    LIVE = "live"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+_STYLES: Final = {
+    State.LIVE: "$level-calm",
+    State.PAUSED: "bold $level-warning",
+    State.STOPPED: "bold $level-emergency",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +36,7 @@ class Standing:
     """What the line says."""
 
     source: str = "ctxtop"
-    paused: bool = False
+    state: State = State.LIVE
     sessions: int | None = None
     live: int = 0
     lag_s: float | None = None
@@ -28,7 +44,6 @@ class Standing:
     """How far a scan has come; empty when none runs."""
     notes: str = ""
     """Filter and sort."""
-    trouble: str = ""
     warnings: int = 0
 
 
@@ -38,7 +53,7 @@ class StatusLine(Widget):
     standing: reactive[Standing] = reactive(Standing())
 
     def render(self) -> RenderResult:
-        """Write what matters most first; what is wrong goes to the right."""
+        """Write what matters most first; the warnings go to the right."""
         standing = self.standing
         width = self.size.width
         left = self._left(standing)
@@ -49,10 +64,9 @@ class StatusLine(Widget):
         return left + Content.styled(fit_right(right, room) + " ", style)
 
     def _left(self, standing: Standing) -> Content:
-        state = ("paused", "bold $level-warning") if standing.paused else ("live", "$level-calm")
         parts: list[tuple[str, str]] = [
             (f" {standing.source} ", "bold $accent"),
-            state,
+            (standing.state.value, _STYLES[standing.state]),
         ]
         if standing.scan:
             parts.append((f" · {standing.scan}", "$level-notice"))
@@ -68,14 +82,7 @@ class StatusLine(Widget):
         return Content.assemble(*parts)
 
     def _right(self, standing: Standing) -> tuple[str, str]:
-        if standing.trouble:
-            return f"✗ {standing.trouble}", "$level-emergency"
         if standing.warnings:
             word = "warning" if standing.warnings == 1 else "warnings"
             return f"▲ {standing.warnings} {word}", "bold $level-warning"
         return "", "$quiet"
-
-
-def one_line(text: str, cells: int) -> str:
-    """Cut a trouble to what the line has room for."""
-    return fit(text, cells).rstrip()
