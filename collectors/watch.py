@@ -169,6 +169,7 @@ class _Watch:
                 self.collector.look_below(path)
 
     def _look_at_the_clock(self) -> None:
+        self.collector.writer.check()
         now = time.monotonic()
         if now - self.scanned_at >= RECONCILE_S:
             self.scan()

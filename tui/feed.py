@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..core.fleet_reader import FleetReader
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
+    from ..core.store.writer import Writer
     from .places import Places
 
 LEAST_S: Final = 0.04
@@ -67,6 +68,7 @@ class Feed:
         self._lock: Final = threading.Lock()
         self._changed: set[str] | None = set()
         self._wish = Wish()
+        self._writer: Writer | None = None
         self._lag_s: float | None = None
         self._scanned = False
         self._questions: list[Callable[[sqlite3.Connection], None]] = []
@@ -184,6 +186,7 @@ class Feed:
             return
         for notice in notices:
             self._post(Noted(Trouble("store", notice, "nothing is lost")))
+        self._writer = writer
         self._opened.set()
         try:
             keep_up(self._places.folder, writer, self, self._stop)
@@ -199,14 +202,16 @@ class Feed:
         import sqlite3
 
         from ..collectors.folder import Trouble
-        from ..core.store.database import StoreError
+        from ..core.store.database import StoreError, is_damage
 
         self._opened.wait()
         while not self._stop.is_set():
             try:
                 self._read_until_broken()
-            except sqlite3.Error:
+            except sqlite3.Error as error:
                 # The writer sets a damaged store aside and makes it again; then we open that.
+                if is_damage(error) and self._writer is not None:
+                    self._writer.distrust(error)
                 self._stop.wait(TICK_S)
             except StoreError as error:
                 self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))

@@ -41,6 +41,7 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.path: Final = path
         self._db, self.notice = open_writer(path)
+        self._doubt: sqlite3.Error | None = None
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -55,6 +56,16 @@ class Writer:
             self.notice = str(error)
         finally:
             self._db.close()
+
+    def distrust(self, error: sqlite3.Error) -> None:
+        """Hear from a reader in another thread that the store is damaged."""
+        self._doubt = error
+
+    def check(self) -> None:
+        """Raise what a reader has found: the writer itself may never come by that page."""
+        error, self._doubt = self._doubt, None
+        if error is not None:
+            raise error
 
     def start_again(self) -> str:
         """Move a damaged store aside, make a new one, and say so in one sentence."""

@@ -382,3 +382,20 @@ def test_the_registry_is_looked_at_when_it_changes(
             write(claude.sessions / f"{os.getpid()}.json", [entry])
             expected = [(SESSION, status)]
             until(lambda: ask(store, "SELECT session_id, status FROM live") == expected)  # noqa: B023
+
+
+@pytest.mark.usefixtures("quick", "main")
+def test_damage_that_only_a_reader_finds_makes_the_store_again(
+    claude: ClaudeFolder, store: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers: list[Writer] = []
+    monkeypatch.setattr(Writer, "claim", lambda self, _: writers.append(self))
+    with watching(claude, store, recorder):
+        until(lambda: answers(store) == {"m1"})
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        writers[0].distrust(error)
+        until(lambda: recorder.notices != [])
+        until(lambda: answers(store) == {"m1"})
+
+    assert "made again" in recorder.notices[0].what
