@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .fleet import by_need, session_warnings
-from .sessions import Evidence, Session, Status, make_session
+from .sessions import ACTIVE_MS, Evidence, Session, Status, make_session
 from .store import queries
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class FleetReader:
             self._evidence = evidence
             self._sessions = self._made(queries.sessions(self._db), now_ms)
         else:
-            stale = set(changed) | self._no_longer_sure()
+            stale = set(changed) | self._no_longer_sure(now_ms)
             for some in _in_parts(sorted(stale)):
                 self._sessions |= self._made(queries.sessions(self._db, some), now_ms)
         return tuple(sorted(self._sessions.values(), key=by_need))
@@ -69,20 +69,20 @@ class FleetReader:
         self._announced.add(key)
         return warning.cleared_at is None
 
-    @property
-    def has_unsure(self) -> bool:
-        """Say whether time alone can change what the sessions look like."""
-        return bool(self._no_longer_sure())
+    def is_sure(self, now_ms: int) -> bool:
+        """Say whether time alone has changed nothing that was read."""
+        return not self._no_longer_sure(now_ms)
 
     def _made(self, rows: Iterable[SessionRow], now_ms: int) -> dict[str, Session]:
         return {row.session_id: make_session(row, self._evidence, now_ms) for row in rows}
 
-    def _no_longer_sure(self) -> set[str]:
-        """Sessions that are live only because they wrote a moment ago."""
+    def _no_longer_sure(self, now_ms: int) -> set[str]:
+        """Sessions that were live only because they wrote, and that was too long ago."""
         return {
             session.session_id
             for session in self._sessions.values()
             if session.status is Status.ACTIVE
+            and now_ms - (session.last_activity_at or 0) >= ACTIVE_MS
         }
 
 

@@ -239,7 +239,7 @@ class Feed:
                 if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
-                elif not poked and not reader.has_unsure:
+                elif not poked and reader.is_sure(self._clock()):
                     continue
                 self._publish(reader, pane, changed)
                 self._stop.wait(LEAST_S)
