@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 TITLE_CHARS: Final = 200
@@ -32,6 +33,7 @@ def clean_text(text: str) -> str:
     return cleaned if len(cleaned) <= TEXT_CHARS else cleaned[:TEXT_CHARS] + _CUT
 
 
+@lru_cache(maxsize=512)
 def clean_title(text: str) -> str:
-    """Make one line of a text, at most TITLE_CHARS long."""
+    """Make one line of a text, at most TITLE_CHARS long; the same few stand in every line."""
     return " ".join(text[: 4 * TITLE_CHARS].translate(_TABLE).split())[:TITLE_CHARS]

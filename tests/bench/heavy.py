@@ -6,15 +6,18 @@ p99 5.4 MB, one of 87 MB. Usage: heavy.py FOLDER [scale]
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import sys
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FILES: Final = 3_142
 LARGEST: Final = 87_000_000
@@ -28,36 +31,11 @@ QUANTILES: Final = (
     (1.00, 14_000_000),
 )
 SESSIONS_WITH_AGENTS: Final = 0.35
-WORDS: Final = [
-    "the",
-    "route",
-    "answers",
-    "with",
-    "a",
-    "cursor",
-    "and",
-    "the",
-    "test",
-    "that",
-    "failed",
-    "reads",
-    "it",
-    "twice",
-    "because",
-    "the",
-    "migration",
-    "renamed",
-    "a",
-    "column",
-    "while",
-    "src/api/orders.ts",
-    "still",
-    "asked",
-    "for",
-    "the",
-    "old",
-    "one",
-]
+SENTENCE: Final = (
+    "the route answers with a cursor and the test that failed reads it twice because the "
+    "migration renamed a column while src/api/orders.ts still asked for the old one"
+)
+WORDS: Final = tuple(SENTENCE.split())
 
 Line = dict[str, Any]
 
@@ -84,7 +62,7 @@ ERAS: Final = (
 
 def size_at(share: float) -> int:
     """Interpolate the size in bytes of the file at a share of all files."""
-    for (low, small), (high, large) in zip(QUANTILES, QUANTILES[1:], strict=False):
+    for (low, small), (high, large) in itertools.pairwise(QUANTILES):
         if share <= high:
             part = (share - low) / (high - low)
             return int(small * (large / small) ** part)
