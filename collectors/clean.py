@@ -33,7 +33,16 @@ def clean_text(text: str) -> str:
     return cleaned if len(cleaned) <= TEXT_CHARS else cleaned[:TEXT_CHARS] + _CUT
 
 
-@lru_cache(maxsize=512)
 def clean_title(text: str) -> str:
-    """Make one line of a text, at most TITLE_CHARS long; the same few stand in every line."""
+    """Make one line of a text, at most TITLE_CHARS long."""
+    return _short_title(text) if len(text) <= TITLE_CHARS else _title(text)
+
+
+@lru_cache(maxsize=512)
+def _short_title(text: str) -> str:
+    # The same few models, versions and folders stand in every line.
+    return _title(text)
+
+
+def _title(text: str) -> str:
     return " ".join(text[: 4 * TITLE_CHARS].translate(_TABLE).split())[:TITLE_CHARS]
