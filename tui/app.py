@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -92,7 +95,15 @@ class CtxtopApp(App[None]):
 
     def on_mount(self) -> None:
         """Open the fleet and start to read once the first frame is on the screen."""
+        if not self.is_headless:
+            self._leave_when_told()
         self.call_after_refresh(self._open_fleet)
+
+    def _leave_when_told(self) -> None:
+        # Else the terminal stays as we set it, and the demo's folder stays where it is.
+        loop = asyncio.get_running_loop()
+        for told in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(told, partial(self.exit, return_code=128 + told))
 
     async def _open_fleet(self) -> None:
         from .screens.fleet import FleetScreen

@@ -228,14 +228,16 @@ class FleetScreen(Screen[None]):
             notes.append(f"{len(self._shown)} match “{self.words}”")
         if self.order is not Order.NEED:
             notes.append(f"by {self.order.value}")
-        if self.size.width and self.size.width < SMALL[0]:
+        small = self.size.width < SMALL[0] or self.size.height < SMALL[1]
+        if small:
             notes.append("small: 1 2 3 switch panes")
         self.query_one(StatusLine).standing = Standing(
             source=self._source,
             state=self._state(),
-            sessions=len(sessions) if view else None,
-            live=sum(session.live for session in sessions),
-            lag_s=view.lag_s if view else None,
+            # Where there is no room for both, how to see the rest is worth more than a count.
+            sessions=len(sessions) if view and not small else None,
+            live=0 if small else sum(session.live for session in sessions),
+            lag_s=view.lag_s if view and not small else None,
             scan=self._scan,
             notes=" · ".join(notes),
             warnings=sum(

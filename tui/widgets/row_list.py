@@ -100,6 +100,7 @@ class RowList(Vertical):
         super().__init__(id=id, name=name)
         self.border_title = f"{number} {name}"
         self._shown: list[Row] = []
+        self._room = 0
 
     def compose(self) -> ComposeResult:
         """Lay out the head, the rows and the empty words."""
@@ -114,8 +115,9 @@ class RowList(Vertical):
 
     @property
     def room(self) -> int:
-        """Cells that a row may take."""
-        return max(0, self.rows.scrollable_content_region.width or self.size.width - 2)
+        """Cells that a row may take, or could take when the pane was last seen."""
+        self._room = self.rows.scrollable_content_region.width or self._room
+        return self._room
 
     @property
     def key(self) -> str | None:
