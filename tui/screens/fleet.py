@@ -407,6 +407,10 @@ class FleetScreen(Screen[None]):
     def _draw_for_room(self) -> None:
         self.draw()
 
+    def watch_maximized(self) -> None:
+        """Draw for the room after a zoom: two at once leave a pane without word of its size."""
+        self.call_after_refresh(self.draw)
+
     def watch_order(self) -> None:
         """Draw in the new order."""
         self.draw()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ...core.agents import Agent
     from ...core.sessions import Session
 
+TITLE_FRAME: Final = 16
+"""Cells of the border's title beside the session's own."""
+
 LEADER: Final = "/"
 """Key of the root; an agent's id is part of a file's name, which never has it."""
 
@@ -31,7 +34,7 @@ class AgentPane(RowList):
             self.empty = "no session is marked" if session is None else "no agents in this session"
             self.show_rows([])
             return
-        title = middle(session.title, max(0, self.size.width - 18))
+        title = middle(session.title, max(0, self.room - TITLE_FRAME))
         self.border_title = Content(f'² Agents of "{title}"')
         rows = [Row(LEADER, leader_line(session, self.room))]
         rows += [

@@ -44,15 +44,19 @@ class Rows(OptionList):
     class RoomChanged(Message):
         """Rows may be longer now, or must be shorter."""
 
+        def can_replace(self, message: Message) -> bool:
+            """Draw once, however many panes have changed."""
+            return isinstance(message, type(self))
+
     def __init__(self) -> None:
         super().__init__(markup=False, compact=True)
-        self._width = 0
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Tell of another width, whatever the reason: the terminal, a zoom, a pane turned up."""
-        if event.size.width != self._width:
-            self._width = event.size.width
-            self.post_message(self.RoomChanged())
+    def on_resize(self) -> None:
+        """Tell of another size, whatever the reason: the terminal, a zoom, a pane turned up.
+
+        Also where the width is the one before: rows may have been drawn for one between.
+        """
+        self.post_message(self.RoomChanged())
 
     async def _on_click(self, event: events.Click) -> None:
         # Textual calls each class's handler; the base's opens at the first click.
