@@ -88,7 +88,7 @@ class WindowEvidence:
     status_line_tokens: int | None = None
     """`context_window_size` of this session with this model."""
     session_peak_tokens: int = 0
-    """Most that an answer of this session saw."""
+    """Most that an answer of this model saw in this session."""
     limit_tokens: int | None = None
     """The maximum that a refused prompt of this session was told."""
     model_peak_tokens: int = 0
