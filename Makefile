@@ -30,6 +30,10 @@ $(VENV)/.check: $(VENV)/.test
 	$(PIP) install -c constraints.txt --group check --group screenshots
 	@touch $@
 
+$(VENV)/.client: $(VENV)/.test
+	$(PIP) install -c constraints.txt --group client
+	@touch $@
+
 run: $(VENV)/.run ## Open the dashboard on Claude Code's folder
 	@$(BIN)/ctxtop
 
@@ -38,6 +42,9 @@ demo: $(VENV)/.run ## Open the dashboard on data that ctxtop makes itself
 
 test: $(VENV)/.test ## Run the tests
 	$(BIN)/python -m pytest
+
+test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a network
+	$(BIN)/python -m pytest tests/client
 
 check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/ruff format --check .
@@ -55,4 +62,4 @@ screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test check bench screenshots clean
+.PHONY: help run demo test test-client check bench screenshots clean

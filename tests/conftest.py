@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# The real client is large and takes its time: `make test-client` names this folder.
+collect_ignore = ["client"]
+
 
 @pytest.fixture
 def claude(tmp_path: Path) -> ClaudeFolder:

@@ -206,7 +206,9 @@ FROM file
 """
 
 # The last answer is looked for after the last boundary only: before it stands what
-# the model no longer sees. Sidechain lines are an agent's (clients up to 2.0).
+# the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
+# another model saw tells nothing of this one's window; the plus keeps SQLite to the
+# file's answers, which are fewer than the model's.
 _SESSIONS: Final = """
 WITH base AS (
     SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
@@ -226,7 +228,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     IIF(answered > COALESCE(cut, -1), r.model, NULL),
     IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
     r.model,
-    (SELECT MAX(context_tokens) FROM response p WHERE p.file_id = f.file_id AND p.sidechain = 0),
+    (SELECT MAX(context_tokens) FROM response p
+        WHERE p.file_id = f.file_id AND p.sidechain = 0 AND +p.model = r.model),
     IIF(refused > COALESCE(answered, -1), e.kind, NULL),
     IIF(refused > COALESCE(answered, -1), e.detail, NULL),
     IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
@@ -299,10 +302,11 @@ known AS (
         WHERE o.session_id = l.session_id AND o.tool_use_id = l.tool_use_id)
 )
 SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher), k.agent_type,
-    k.description, COALESCE(r.model, t.model, k.model), k.launched_at, s.started_at, s.last_at,
+    k.description, COALESCE(r.model, t.model, k.model), k.model, k.launched_at, s.started_at, s.last_at,
     e.at, e.status, k.finished,
     IIF(r.offset > COALESCE(b.offset, -1), r.context_tokens, NULL), b.post_tokens,
-    (SELECT MAX(context_tokens) FROM response p WHERE p.file_id = k.file_id),
+    (SELECT MAX(context_tokens) FROM response p
+        WHERE p.file_id = k.file_id AND +p.model = r.model),
     t.context_tokens, t.total_tokens,
     COALESCE(t.tool_uses,
         (SELECT SUM(tool_uses) FROM response p WHERE p.file_id = k.file_id)),

@@ -35,6 +35,7 @@ class SessionRow:
     last_model: str | None
     """Of the last answer at all, before the boundary too."""
     peak_tokens: int | None
+    """Most that an answer of the last answer's model saw."""
     error_kind: str | None
     """Of the last refused answer, where no answer came after it."""
     error_detail: str | None
@@ -59,6 +60,8 @@ class AgentRow:
     agent_type: str | None
     description: str | None
     model: str | None
+    asked_model: str | None
+    """As the client names it, with its mark for a large window."""
     launched_at: int | None
     started_at: int | None
     last_at: int | None

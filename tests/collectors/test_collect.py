@@ -372,3 +372,20 @@ def test_transcripts_of_the_real_client(age: str, tmp_path: Path) -> None:
                 json.loads(data)
     assert recorder.troubles == []
     assert any(session.context.state is ContextState.MEASURED for session in found)
+
+
+def test_what_another_model_saw_tells_nothing_of_the_window(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    large, small = "claude-opus-5-5", "claude-haiku-4-5"
+    write(path, [user(), assistant("m1", 310_000, model=large), boundary(postTokens=3000)])
+    agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    write(agent, [user(), assistant("a1", 310_000, model=large), assistant("a2", model=small)])
+    collector.scan()
+    assert session(store).context.window.tokens == 1_000_000
+
+    append(path, [assistant("m2", 30_000, model=small, at=3)])
+    collector.scan()
+
+    assert session(store).context.window.tokens == 200_000
+    assert agents(store)[0].context.window.tokens == 200_000

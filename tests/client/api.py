@@ -1,0 +1,181 @@
+"""The Messages API on loopback: the prompt carries the script of the answers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final
+
+from .script import Step, next_step, texts_of, usage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+COMPACTING: Final = "Respond with TEXT ONLY"
+"""Stands in the last message of a request that asks for a compaction's summary."""
+
+SUMMARY: Final = (
+    "<analysis>Everything was looked at.</analysis>\n"
+    "<summary>\n1. Primary Request and Intent: the work goes on.\n2. Files: src/shop.py\n</summary>"
+)
+
+CHARS_A_TOKEN: Final = 4
+
+_KINDS: Final = {400: "invalid_request_error", 429: "rate_limit_error", 529: "overloaded_error"}
+
+
+class ScriptedApi:
+    """The server, and all that it was asked and answered; it lives in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Json] = []
+        """One a request: number, path, headers, body, what (answer, summary, error, count), and
+        of an answer its message_id and usage."""
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._given: set[str] = set()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def start(self) -> None:
+        """Answer from now on."""
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def respond(self, path: str, headers: Json, body: Json) -> tuple[int, Json]:
+        """Answer one request and keep it; the second value is the whole message."""
+        with self._lock:
+            step, status, message = self._answer(path, headers, body)
+        # Outside: another agent's request is not held up.
+        time.sleep(step.wait_s)
+        return status, message
+
+    def _answer(self, path: str, headers: Json, body: Json) -> tuple[Step, int, Json]:
+        number = next(self._numbers)
+        exchange: Json = {"number": number, "path": path, "headers": headers, "body": body}
+        self.exchanges.append(exchange)
+        if path.endswith("/count_tokens"):
+            exchange["what"] = "count"
+            return Step(), 200, {"input_tokens": len(json.dumps(body)) // CHARS_A_TOKEN}
+        step = self._step(body, exchange)
+        if step.error:
+            status, words = step.error
+            exchange |= {"what": "error", "status": status, "error": words}
+            kind = _KINDS.get(status, "api_error")
+            return step, status, {"type": "error", "error": {"type": kind, "message": words}}
+        message = _message(number, step, str(body.get("model")))
+        exchange |= {"message_id": message["id"], "usage": message["usage"]}
+        return step, 200, message
+
+    def _step(self, body: Json, exchange: Json) -> Step:
+        messages: list[Json] = body.get("messages", [])
+        if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
+            exchange["what"] = "summary"
+            return Step([{"type": "text", "text": SUMMARY}], 30_000, 400)
+        exchange["what"] = "answer"
+        step, text = next_step(messages)
+        if step is None:
+            return Step([{"type": "text", "text": "Understood."}])
+        if step.error and step.once:
+            if text in self._given:
+                step.error = None
+            self._given.add(text)
+        return step
+
+
+def _message(number: int, step: Step, model: str) -> Json:
+    blocks = [dict(block) for block in step.blocks] or [{"type": "text", "text": "Done."}]
+    for place, block in enumerate(blocks):
+        if block["type"] == "tool_use":
+            block["id"] = f"toolu_lab{number:06d}{place:02d}"
+    uses = any(block["type"] == "tool_use" for block in blocks)
+    return {
+        "id": f"msg_lab{number:06d}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": blocks,
+        "stop_reason": "tool_use" if uses else "end_turn",
+        "stop_sequence": None,
+        "usage": usage_of(step),
+    }
+
+
+def _events(message: Json) -> Iterator[Json]:
+    """Cut a message into the events that stream it, as the real API does."""
+    # The output is a placeholder until the last event.
+    begun = message["usage"] | {"output_tokens": 1}
+    empty = {"content": [], "stop_reason": None, "usage": begun}
+    yield {"type": "message_start", "message": message | empty}
+    for index, block in enumerate(message["content"]):
+        start, deltas = _cut(block)
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": end, "usage": message["usage"]}
+    yield {"type": "message_stop"}
+
+
+def _cut(block: Json) -> tuple[Json, list[Json]]:
+    if block["type"] == "text":
+        return block | {"text": ""}, [{"type": "text_delta", "text": block["text"]}]
+    if block["type"] == "thinking":
+        return block | {"thinking": "", "signature": ""}, [
+            {"type": "thinking_delta", "thinking": block["thinking"]},
+            {"type": "signature_delta", "signature": block["signature"]},
+        ]
+    given = json.dumps(block["input"])
+    return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": given}]
+
+
+def _handler(api: ScriptedApi) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(size) or b"{}")
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            path = self.path.partition("?")[0]
+            if path not in {"/v1/messages", "/v1/messages/count_tokens"}:
+                self._send(404, "application/json", b'{"type":"error"}')
+                return
+            status, message = api.respond(path, headers, body)
+            if status == 200 and body.get("stream"):
+                text = "".join(
+                    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+                    for event in _events(message)
+                )
+                self._send(status, "text/event-stream", text.encode())
+            else:
+                self._send(status, "application/json", json.dumps(message).encode())
+
+        def do_GET(self) -> None:
+            self._send(404, "application/json", b'{"type":"error"}')
+
+        def do_HEAD(self) -> None:
+            self._send(200, "application/json", b"")
+
+        def _send(self, status: int, kind: str, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.send_header("request-id", "req_lab")
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent: all that was asked is kept."""
+
+    return Handler

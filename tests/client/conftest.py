@@ -1,0 +1,69 @@
+"""The lab, or the reason why there is none here."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .lab import Lab
+from .ledger import Judge, Ledger
+from .namespace import Namespace, find_client, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+_LEDGER = pytest.StashKey[Ledger]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LEDGER] = Ledger()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    terminalreporter.write_line(str(config.stash[_LEDGER]))
+
+
+@pytest.fixture(scope="session")
+def client() -> Path:
+    """The real client's program."""
+    found = find_client()
+    if found is None:
+        pytest.skip("no client here: `make test-client` installs it")
+    return found
+
+
+@pytest.fixture(scope="session")
+def namespace() -> Iterator[Namespace]:
+    """A network of loopback alone, with the scripted API in it."""
+    reason = why_not()
+    if reason:
+        pytest.skip(f"the client is only run where it can reach nothing: {reason}")
+    with closing(Namespace()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lab(tmp_path: Path, namespace: Namespace, client: Path) -> Iterator[Lab]:
+    """Folders in which the client has not run yet."""
+    with closing(Lab(tmp_path, namespace, client)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def judge(lab: Lab, pytestconfig: pytest.Config) -> Judge:
+    """Who compares ctxtop with the client in this lab."""
+    return Judge(lab, pytestconfig.stash[_LEDGER])
+
+
+@pytest.fixture
+def terminal() -> None:
+    """Tests of the interactive client need tmux."""
+    if shutil.which("tmux") is None:
+        pytest.skip("there is no `tmux`")

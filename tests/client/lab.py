@@ -1,0 +1,257 @@
+"""A lab: a config folder and a project of its own, the real client in them, and ctxtop's view."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+import uuid
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.core import fleet
+from ctxtop.core.store import queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.writer import Writer
+
+from ..recorder import Recorder
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.core.agents import Agent
+    from ctxtop.core.sessions import Session
+    from ctxtop.core.store.rows import CompactionRow, SpentRow
+
+    from .namespace import Namespace
+
+Json = dict[str, Any]
+
+API_KEY: Final = "sk-ant-lab-0000000000000000000000000000"
+
+SMALL: Final = "claude-haiku-4-5"
+LARGE: Final = "claude-opus-5-5"
+
+HOOKS: Final = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+)
+
+TURN_S: Final = 90.0
+"""A headless turn takes one second or two; one that hangs is ended."""
+
+# One write to a file opened O_APPEND: hooks run at the same time, and two writes would mix.
+_APPEND: Final = """\
+import os, sys
+line = sys.stdin.buffer.read().strip().replace(b"\\n", b" ") + b"\\n"
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+os.write(file, line)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One headless run of the client, and what the API was asked meanwhile."""
+
+    session_id: str
+    code: int
+    said: Json
+    """What `--output-format json` printed; empty where it printed something else."""
+    out: str
+    err: str
+    exchanges: list[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What ctxtop says of the folder after a scan."""
+
+    sessions: dict[str, Session]
+    agents: list[Agent]
+    spent: dict[str, SpentRow]
+    compactions: list[CompactionRow]
+    bad_lines: list[tuple[str, int, int, str]]
+    unknown_types: dict[str, int]
+    troubles: list[str]
+
+
+class Lab:
+    """One config folder, one project folder, one store, and the client that works in them."""
+
+    def __init__(self, root: Path, namespace: Namespace, client: Path) -> None:
+        self.root: Final = root
+        self.namespace: Final = namespace
+        self.client: Final = client
+        self.config: Final = root / "config"
+        self.project: Final = root / "project"
+        self.store: Final = root / "state" / "ctxtop.db"
+        self.status_log: Final = root / "statusline.jsonl"
+        self.hook_log: Final = root / "hooks.jsonl"
+        self.exchanges: Final[list[Json]] = []
+        """All that the API was asked from this lab, as far as it was looked at."""
+        self._seen = len(namespace.exchanges(0))
+        self._screens: list[Screen] = []
+        for folder in (root / "home", root / "tmp", self.config, self.project):
+            folder.mkdir(parents=True)
+        (root / "append.py").write_text(_APPEND, encoding="utf-8")
+        self.write_settings({})
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The whole environment of the client: nothing of this machine's own is in it."""
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.root / "home"),
+            "TMPDIR": str(self.root / "tmp"),
+            "LANG": "C.UTF-8",
+            "CLAUDE_CONFIG_DIR": str(self.config),
+            "ANTHROPIC_BASE_URL": self.namespace.url,
+            "ANTHROPIC_API_KEY": API_KEY,
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "IS_SANDBOX": "1",
+            # An error that is scripted does not go away: ten tries take minutes.
+            "CLAUDE_CODE_MAX_RETRIES": "1",
+        }
+
+    def write_settings(self, more: Json) -> None:
+        """Write settings.json: the logs of the status line and the hooks, and what is added."""
+        log = f"{shlex.quote(sys.executable)} -I {shlex.quote(str(self.root / 'append.py'))} "
+        hook = {"type": "command", "command": log + shlex.quote(str(self.hook_log))}
+        settings: Json = {
+            "hooks": {name: [{"hooks": [hook]}] for name in HOOKS},
+            "permissions": {"allow": ["Bash(*)", "Agent", "Read", "Write", "Edit"]},
+            "statusLine": {"type": "command", "command": log + shlex.quote(str(self.status_log))},
+        }
+        text = json.dumps(settings | more, indent=1)
+        (self.config / "settings.json").write_text(text, encoding="utf-8")
+
+    def define_agent(self, name: str, *, model: str | None = None, body: str = "") -> None:
+        """Put an agent's definition into the config folder."""
+        lines = ["---", f"name: {name}", f"description: the {name} agent"]
+        lines += [f"model: {model}"] if model else []
+        self._write(f"agents/{name}.md", "\n".join([*lines, "---", body or f"You are {name}."]))
+
+    def define_skill(self, name: str, body: str) -> None:
+        """Put a skill's definition into the config folder."""
+        head = f"---\nname: {name}\ndescription: the {name} skill\n---\n"
+        self._write(f"skills/{name}/SKILL.md", head + body)
+
+    def turn(
+        self,
+        prompt: str,
+        *,
+        session: str | None = None,
+        resume: str | None = None,
+        model: str = SMALL,
+        more: tuple[str, ...] = (),
+    ) -> Turn:
+        """Run the client without a screen for one prompt; a new session where none is named."""
+        if resume:
+            identity = ["--resume", resume]
+        else:
+            session = session or str(uuid.uuid4())
+            identity = ["--session-id", session]
+        ended = self.namespace.run(
+            [
+                str(self.client),
+                "-p",
+                prompt,
+                *identity,
+                "--output-format",
+                "json",
+                "--dangerously-skip-permissions",
+                "--model",
+                model,
+                *more,
+            ],
+            self.project,
+            self.env,
+            TURN_S,
+        )
+        said = _json_of(ended.out)
+        session_id = str(said.get("session_id") or resume or session)
+        return Turn(session_id, ended.code, said, ended.out, ended.err, self.new_exchanges())
+
+    def interactive(self, *args: str, model: str = SMALL) -> Screen:
+        """Open the client in a terminal of its own; it is closed with the lab."""
+        screen = Screen(self, [str(self.client), "--model", model, *args])
+        self._screens.append(screen)
+        return screen
+
+    def new_exchanges(self) -> list[Json]:
+        """List what the API was asked since this was last called."""
+        found = self.namespace.exchanges(self._seen)
+        self._seen += len(found)
+        self.exchanges.extend(found)
+        return found
+
+    def statuses(self, session_id: str | None = None) -> list[Json]:
+        """List what the status line was given, oldest first."""
+        return _records(self.status_log, session_id)
+
+    def hooks(self, event: str, session_id: str | None = None) -> list[Json]:
+        """List what the hooks of one event were given, oldest first."""
+        found = _records(self.hook_log, session_id)
+        return [one for one in found if one["hook_event_name"] == event]
+
+    def transcript(self, session_id: str) -> list[Json]:
+        """Read a session's lines as the client wrote them."""
+        (path,) = self.config.glob(f"projects/*/{session_id}.jsonl")
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def ctxtop(self, store: Path | None = None, later_ms: int = 0) -> View:
+        """Scan the config folder into the store, and say what ctxtop's screens would."""
+        path = store or self.store
+        recorder = Recorder()
+        with closing(Writer(path)) as writer:
+            Collector(ClaudeFolder(self.config.resolve()), writer, recorder).scan()
+        with closing(open_reader(path)) as db:
+            sessions = fleet.read_sessions(db, time.time_ns() // 1_000_000 + later_ms)
+            return View(
+                sessions={session.session_id: session for session in sessions},
+                agents=fleet.read_agents(db, sessions),
+                spent={row.session_id: row for row in queries.spent(db)},
+                compactions=queries.compactions(db),
+                bad_lines=queries.bad_lines(db),
+                unknown_types=queries.unknown_types(db),
+                troubles=[str(trouble) for trouble in recorder.troubles],
+            )
+
+    def close(self) -> None:
+        """End what is still open."""
+        for screen in self._screens:
+            screen.close()
+
+    def _write(self, relative: str, text: str) -> None:
+        path = self.config / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def _json_of(text: str) -> Json:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _records(path: Path, session_id: str | None) -> list[Json]:
+    if not path.exists():
+        return []
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [one for one in found if session_id is None or one["session_id"] == session_id]

@@ -1,0 +1,167 @@
+"""What ctxtop says beside what the client says, after every turn, and how often that was done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxtop.core.context import ContextState
+from ctxtop.tui.formats import percent
+
+if TYPE_CHECKING:
+    from ctxtop.core.context import Context
+    from ctxtop.core.sessions import Session
+
+    from .lab import Lab, Turn, View
+
+Json = dict[str, Any]
+
+_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_COUNTS: Final = {
+    "input_tokens": ("input_tokens", "inputTokens"),
+    "cache_creation_tokens": ("cache_creation_input_tokens", "cacheCreationInputTokens"),
+    "cache_read_tokens": ("cache_read_input_tokens", "cacheReadInputTokens"),
+    "output_tokens": ("output_tokens", "outputTokens"),
+}
+"""Our name, the API's, and that of the client's `modelUsage`."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All comparisons of a test run."""
+
+    turns: int = 0
+    compared: Counter[str] = field(default_factory=Counter)
+
+    def same(self, what: str, ours: object, theirs: object) -> None:
+        """Note one comparison; fail where the two differ."""
+        assert ours == theirs, f"{what}: ctxtop says {ours!r}, the client {theirs!r}"
+        self.compared[what] += 1
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{what} {count}" for what, count in self.compared.most_common())
+        return f"{self.turns} turns of the real client; equal every time: {counts or 'nothing'}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What one session was seen to hold after its last turn."""
+
+    context: Context
+    output_tokens: int
+
+
+class Judge:
+    """Compares one lab's folder with what the client and the API said, turn by turn."""
+
+    def __init__(self, lab: Lab, ledger: Ledger) -> None:
+        self._lab: Final = lab
+        self._ledger: Final = ledger
+        self._known: dict[str, _Known] = {}
+        self._starts = 0
+
+    def turn(self, turn: Turn, *, resumed: str | None = None) -> Session:
+        """Compare after a headless turn; `resumed` names the session that a fork came from."""
+        view = self._view()
+        session = view.sessions[turn.session_id]
+        for model, usage in turn.said.get("modelUsage", {}).items():
+            if model == session.model:
+                self._ledger.same("window", session.context.window.tokens, usage["contextWindow"])
+        self._resume(resumed or turn.session_id)
+        self._last_answer(session)
+        self._totals(view, turn, resumed)
+        return session
+
+    def status(self, status: Json) -> Session:
+        """Compare after a turn on the screen with what the status line was given."""
+        self._lab.new_exchanges()
+        view = self._view()
+        session = view.sessions[status["session_id"]]
+        window = status["context_window"]
+        size = window["context_window_size"]
+        self._ledger.same("window", session.context.window.tokens, size)
+        self._resume(session.session_id)
+        self._last_answer(session)
+        self._totals(view, None, None)
+        if session.context.state is ContextState.MEASURED:
+            told = sum(window["current_usage"][name] for name in _INPUT)
+            self._ledger.same("status line's usage", session.context.tokens, told)
+            shown = percent(session.context.ratio)
+            self._ledger.same("status line's percentage", shown, f"{window['used_percentage']} %")
+        else:
+            self._ledger.same(
+                "status line's zero", sum((window["current_usage"] or {}).values()), 0
+            )
+        return session
+
+    def _view(self) -> View:
+        self._ledger.turns += 1
+        view = self._lab.ctxtop()
+        self._ledger.same("lines set aside", view.bad_lines, [])
+        self._ledger.same("unknown types", view.unknown_types, {})
+        self._ledger.same("troubles", view.troubles, [])
+        return view
+
+    def _last_answer(self, session: Session) -> None:
+        """What the API reported last, or the boundary that came after it."""
+        own = [one for one in self._lab.exchanges if _is_main(one, session.session_id)]
+        last = next((one for one in reversed(own) if "usage" in one), None)
+        if last is None:
+            return
+        if last["what"] == "summary":
+            boundary = [
+                line["compactMetadata"]
+                for line in self._lab.transcript(session.session_id)
+                if line.get("subtype") == "compact_boundary"
+            ][-1]
+            self._ledger.same("state", session.context.state, ContextState.ESTIMATED)
+            self._ledger.same("boundary", session.context.tokens, boundary["postTokens"])
+            self._known[session.session_id] = _Known(session.context, 0)
+            return
+        used = sum(last["usage"][name] for name in _INPUT)
+        self._ledger.same("state", session.context.state, ContextState.MEASURED)
+        self._ledger.same("API's usage", session.context.tokens, used)
+        self._known[session.session_id] = _Known(session.context, last["usage"]["output_tokens"])
+
+    def _resume(self, resumed: str) -> None:
+        """What the client counted when it resumed is what ctxtop had said before."""
+        starts = self._lab.hooks("SessionStart")
+        new, self._starts = starts[self._starts :], len(starts)
+        for start in new:
+            if start["source"] in {"resume", "fork"} and "context_tokens" in start:
+                known = self._known[resumed]
+                told = start["context_tokens"] - known.output_tokens
+                self._ledger.same("resume hook", known.context.tokens, told)
+
+    def _totals(self, view: View, turn: Turn | None, resumed: str | None) -> None:
+        """Every answer of the API counts once, over all sessions and forks."""
+        answers = [one for one in self._lab.exchanges if one["what"] == "answer" and "usage" in one]
+        self._ledger.same(
+            "answers", sum(row.responses for row in view.spent.values()), len(answers)
+        )
+        for ours, (theirs, by_model) in _COUNTS.items():
+            spent = {name: int(getattr(row, ours)) for name, row in view.spent.items()}
+            told = sum(one["usage"][theirs] for one in answers)
+            self._ledger.same("totals", sum(spent.values()), told)
+            if turn and turn.said.get("modelUsage") and resumed is None:
+                # The client counts the requests that made summaries too; no line records them.
+                summaries = sum(
+                    one["usage"][theirs]
+                    for one in self._lab.exchanges
+                    if one["what"] == "summary" and _session_of(one) == turn.session_id
+                )
+                client = sum(usage[by_model] for usage in turn.said["modelUsage"].values())
+                self._ledger.same(
+                    "client's totals", spent.get(turn.session_id, 0) + summaries, client
+                )
+
+
+def _session_of(exchange: Json) -> str | None:
+    headers: dict[str, str] = exchange["headers"]
+    return headers.get("x-claude-code-session-id")
+
+
+def _is_main(exchange: Json, session_id: str) -> bool:
+    is_agent = "x-claude-code-agent-id" in exchange["headers"]
+    return _session_of(exchange) == session_id and not is_agent

@@ -1,0 +1,132 @@
+"""The client in a terminal: tmux with a socket of its own, inside the namespace."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .lab import Lab
+
+Json = dict[str, Any]
+
+SOON_S: Final = 30.0
+"""The client answers within a second or two; a test that waits longer fails."""
+
+KEYS_APART_S: Final = 0.4
+"""Enter that comes with the text is taken for a part of what was pasted."""
+
+_KEY_END: Final = 20
+"""Characters by which the client remembers that a key was approved."""
+
+
+class ScreenError(Exception):
+    """What was waited for did not come; the message shows the screen."""
+
+
+class Screen:
+    """One pane with the client in it."""
+
+    def __init__(self, lab: Lab, argv: Sequence[str]) -> None:
+        self._lab: Final = lab
+        self._socket: Final = str(lab.root / "tmux.sock")
+        self._env: Final = lab.env | {"TERM": "xterm-256color"}
+        self._session: str | None = None
+        _welcome(lab)
+        self._server = lab.namespace.start(
+            ["tmux", "-S", self._socket, "-f", "/dev/null", "-D"], lab.project, self._env
+        )
+        self._open = True
+        self.until(lambda: self._tmux("start-server") == "", "tmux")
+        self._tmux("new-session", "-d", "-s", "lab", "-x", "160", "-y", "50", *argv)
+        self.until(lambda: bool(self.entry()), "the registry's entry")
+        self.until(lambda: "❯" in self.text(), "the prompt")
+
+    @property
+    def session_id(self) -> str:
+        """The session that is open now."""
+        return str(self.entry()["sessionId"])
+
+    def entry(self) -> Json:
+        """The client's own entry in its registry; empty before and after it runs."""
+        for path in self._lab.config.glob("sessions/*.json"):
+            try:
+                found: Json = json.loads(path.read_text(encoding="utf-8"))
+            except (FileNotFoundError, ValueError):
+                continue
+            if found.get("kind") == "interactive":
+                return found
+        return {}
+
+    def text(self) -> str:
+        """What stands on the screen."""
+        return self._tmux("capture-pane", "-p", "-t", "lab")
+
+    def type(self, text: str) -> None:
+        """Type a line and send it off."""
+        self._tmux("send-keys", "-t", "lab", "-l", text)
+        time.sleep(KEYS_APART_S)
+        self._tmux("send-keys", "-t", "lab", "Enter")
+
+    def ask(self, prompt: str) -> Json:
+        """Send a prompt, wait until it is answered; give what the status line was told then."""
+        stops = len(self._lab.hooks("Stop", self.session_id))
+        self.type(prompt)
+        self.until(lambda: len(self._lab.hooks("Stop", self.session_id)) > stops, "the answer")
+        self.settle()
+        return self._lab.statuses(self.session_id)[-1]
+
+    def settle(self) -> None:
+        """Wait until the client is idle and its status line has had its last word."""
+        self.until(lambda: self.entry().get("status") == "idle", "idleness")
+        seen = -1
+        while seen != len(self._lab.statuses()):
+            seen = len(self._lab.statuses())
+            # The client gathers changes for 300 ms before it runs the status line.
+            time.sleep(0.8)
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something is so; raise ScreenError with the screen where it never is."""
+        end = time.monotonic() + SOON_S
+        while not condition():
+            if time.monotonic() > end:
+                raise ScreenError(f"waited {SOON_S:.0f} s for {what}:\n{self.text()}")
+            time.sleep(0.1)
+
+    def leave(self) -> None:
+        """End the client as a person does."""
+        self.type("/exit")
+        self.until(lambda: not self.entry(), "the end")
+
+    def close(self) -> None:
+        """End the terminal and what is in it."""
+        if self._open:
+            self._tmux("kill-server")
+            self._lab.namespace.stop(self._server)
+            self._open = False
+
+    def _tmux(self, *args: str) -> str:
+        ended = self._lab.namespace.run(
+            ["tmux", "-S", self._socket, *args], self._lab.project, self._env
+        )
+        return ended.out if ended.code == 0 else ended.err
+
+
+def _welcome(lab: Lab) -> None:
+    """Answer beforehand what the client asks when it starts for the first time."""
+    trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    key = lab.env["ANTHROPIC_API_KEY"][-_KEY_END:]
+    state = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "lastOnboardingVersion": "2.1.329",
+        "customApiKeyResponses": {"approved": [key], "rejected": []},
+        "bypassPermissionsModeAccepted": True,
+        "projects": {str(lab.project): trusted | {"allowedTools": []}},
+    }
+    path = lab.config / ".claude.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(before | state), encoding="utf-8")

@@ -1,0 +1,192 @@
+"""What a prompt asks of the scripted API: `[[say:Done.&&&usage:21000]]`, one `[[…]]` an answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Json = dict[str, Any]
+
+UNTOLD_USAGE: Final = 15_000
+"""Tokens of an answer whose script names none."""
+
+UNTOLD_OUTPUT: Final = 8
+
+_PLAIN_INPUT: Final = 10
+"""Tokens of input that the cache has no part in."""
+
+_STEP: Final = re.compile(
+    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|usage):.*?)\]\]", re.DOTALL
+)
+
+
+@dataclass(slots=True)
+class Step:
+    """One answer: its blocks, what it reports as used, or the error instead."""
+
+    blocks: list[Json] = field(default_factory=list)
+    input_tokens: int = UNTOLD_USAGE
+    output_tokens: int = UNTOLD_OUTPUT
+    wait_s: float = 0.0
+    """How long the answer is held back."""
+    error: tuple[int, str] | None = None
+    once: bool = False
+    """The error comes the first time only; the second time the step is answered."""
+
+
+def usage_of(step: Step) -> Json:
+    """Split a step's input as a warm cache does: a tenth is written, nearly all is read."""
+    plain = min(_PLAIN_INPUT, step.input_tokens)
+    created = (step.input_tokens - plain) // 10
+    return {
+        "input_tokens": plain,
+        "cache_creation_input_tokens": created,
+        "cache_read_input_tokens": step.input_tokens - plain - created,
+        "cache_creation": {"ephemeral_5m_input_tokens": created, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": step.output_tokens,
+        "service_tier": "standard",
+    }
+
+
+def steps_of(text: str) -> list[Step]:
+    """Read all the steps that a text carries."""
+    return [_step(found[1]) for found in _STEP.finditer(text)]
+
+
+def has_script(text: str) -> bool:
+    """Say whether a text carries a script at all."""
+    return _STEP.search(text) is not None
+
+
+def texts_of(message: Json) -> Iterable[str]:
+    """List the texts of a message, without what tools returned."""
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for block in content:
+            if block.get("type") == "text":
+                yield str(block.get("text", ""))
+
+
+def next_step(messages: list[Json]) -> tuple[Step | None, str]:
+    """Find the step that answers these messages, and the text that carries the script.
+
+    It is the one after as many steps as answers stand behind the script: nothing is
+    remembered, so that a retry and a resumed session get the same answer.
+    """
+    for place in range(len(messages) - 1, -1, -1):
+        if messages[place].get("role") != "user":
+            continue
+        # Prompts that were never answered stand in one message: the last one counts.
+        text = next(
+            (one for one in reversed(list(texts_of(messages[place]))) if has_script(one)), ""
+        )
+        if text:
+            steps = steps_of(text)
+            answered = sum(one.get("role") == "assistant" for one in messages[place + 1 :])
+            return (steps[answered] if answered < len(steps) else _after(steps), text)
+    return None, ""
+
+
+def _after(steps: list[Step]) -> Step:
+    """Answer what no step foresaw, such as an agent's notification."""
+    last = steps[-1]
+    return Step([_text("Understood.")], last.input_tokens + 500, UNTOLD_OUTPUT)
+
+
+def _step(body: str) -> Step:
+    step = Step()
+    for part in body.split("&&&"):
+        name, _, rest = part.partition(":")
+        _PARTS[name.strip()](step, rest)
+    return step
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _use(step: Step, name: str, given: Json) -> None:
+    step.blocks.append({"type": "tool_use", "name": name, "input": given})
+
+
+def _say(step: Step, rest: str) -> None:
+    step.blocks.append(_text(rest))
+
+
+def _think(step: Step, rest: str) -> None:
+    step.blocks.append({"type": "thinking", "thinking": rest, "signature": "c2lnbmF0dXJl"})
+
+
+def _bash(step: Step, rest: str) -> None:
+    _use(step, "Bash", {"command": rest, "description": "Run it"})
+
+
+def _read(step: Step, rest: str) -> None:
+    _use(step, "Read", {"file_path": rest})
+
+
+def _write(step: Step, rest: str) -> None:
+    path, _, content = rest.partition("|")
+    _use(step, "Write", {"file_path": path, "content": content})
+
+
+def _edit(step: Step, rest: str) -> None:
+    path, old, new = rest.split("|")
+    _use(step, "Edit", {"file_path": path, "old_string": old, "new_string": new})
+
+
+def _agent(step: Step, rest: str) -> None:
+    """`agent:TYPE|PROMPT`, whose own script is written `<<say:One+++usage:20000>> <<say:Two>>`."""
+    kind, _, prompt = rest.partition("|")
+    prompt = prompt.replace("<<", "[[").replace(">>", "]]").replace("+++", "&&&")
+    task = prompt.partition("[[")[0].strip()
+    _use(step, "Agent", {"subagent_type": kind, "description": task, "prompt": prompt})
+
+
+def _tool(step: Step, rest: str) -> None:
+    name, _, given = rest.partition("|")
+    _use(step, name, json.loads(given))
+
+
+def _error(step: Step, rest: str) -> None:
+    status, _, words = rest.partition(" ")
+    step.error = int(status), words
+
+
+def _once(step: Step, rest: str) -> None:
+    _error(step, rest)
+    step.once = True
+
+
+def _wait(step: Step, rest: str) -> None:
+    step.wait_s = float(rest)
+
+
+def _usage(step: Step, rest: str) -> None:
+    """`usage:INPUT` or `usage:INPUT/OUTPUT`."""
+    given, _, out = rest.partition("/")
+    step.input_tokens = int(given)
+    step.output_tokens = int(out) if out else step.output_tokens
+
+
+_PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
+    "say": _say,
+    "think": _think,
+    "bash": _bash,
+    "read": _read,
+    "write": _write,
+    "edit": _edit,
+    "agent": _agent,
+    "tool": _tool,
+    "error": _error,
+    "once": _once,
+    "wait": _wait,
+    "usage": _usage,
+}
