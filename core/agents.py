@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from .context import Context, Reading, measure
-from .window import WindowEvidence, find_window
+from .window import WindowEvidence, asked_large, find_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +78,7 @@ def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]
     window = find_window(
         WindowEvidence(
             model=row.model,
+            asked_model=asked_large(row.asked_model, row.model),
             session_peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
             model_peak_tokens=model_peaks.get(row.model or "", 0),
         )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from .context import Context, Reading, measure
-from .window import WindowEvidence, find_window
+from .window import WindowEvidence, asked_large, find_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +19,6 @@ ACTIVE_MS: Final = 120_000
 says so (clients before 2.1.112, other machines' folders)."""
 
 TOO_LONG: Final = "too_long"
-
-LARGE_MARK: Final = "[1m]"
-"""What the client adds to a model's name; the API's name never has it (formats 3.4)."""
 
 
 class Status(StrEnum):
@@ -89,7 +86,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     window = find_window(
         WindowEvidence(
             model=model,
-            asked_model=_asked_large(row.asked_model, model),
+            asked_model=asked_large(row.asked_model, model),
             status_line_tokens=evidence.windows_seen.get((row.session_id, model or "")),
             session_peak_tokens=row.peak_tokens or 0,
             limit_tokens=row.limit_tokens,
@@ -142,13 +139,6 @@ def project_name(cwd: str | None, slug: str) -> str:
         name = cwd.replace("\\", "/").rstrip("/").rpartition("/")[2]
         return name or cwd
     return slug.strip("-") or slug
-
-
-def _asked_large(asked: str | None, model: str | None) -> str | None:
-    """Take the client's own name of the model where it asks for the large window of the same."""
-    if asked and asked.endswith(LARGE_MARK) and asked.removesuffix(LARGE_MARK) == model:
-        return asked
-    return None
 
 
 def _status(row: SessionRow, now_ms: int) -> Status:

@@ -13,6 +13,9 @@ SMALL_WINDOW: Final = 200_000
 LARGE_WINDOW: Final = 1_000_000
 """Tokens; the only larger window that there is."""
 
+LARGE_MARK: Final = "[1m]"
+"""What the client adds to a model's name; the API's name never has it (formats 3.4)."""
+
 
 class WindowSource(StrEnum):
     """The evidence for a window, strongest first."""
@@ -115,11 +118,18 @@ def find_window(evidence: WindowEvidence) -> Window:
     return Window(SMALL_WINDOW, WindowSource.ASSUMED)
 
 
+def asked_large(asked: str | None, model: str | None) -> str | None:
+    """Take the client's own name of the model where it asks for the large window of the same."""
+    if asked and asked.endswith(LARGE_MARK) and asked.removesuffix(LARGE_MARK) == model:
+        return asked
+    return None
+
+
 def table_window(model: str | None) -> int | None:
     """Window in tokens of a model id by the table, or None for one that it does not hold."""
     if model is None:
         return None
-    if model.endswith("[1m]"):
+    if model.endswith(LARGE_MARK):
         return LARGE_WINDOW
     found = _FAMILY.search(model)
     return _TABLE.get(found["family"]) if found else None

@@ -302,8 +302,8 @@ known AS (
         WHERE o.session_id = l.session_id AND o.tool_use_id = l.tool_use_id)
 )
 SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher), k.agent_type,
-    k.description, COALESCE(r.model, t.model, k.model), k.launched_at, s.started_at, s.last_at,
-    e.at, e.status, k.finished,
+    k.description, COALESCE(r.model, t.model, k.model), k.model, k.launched_at, s.started_at,
+    s.last_at, e.at, e.status, k.finished,
     IIF(r.offset > COALESCE(b.offset, -1), r.context_tokens, NULL), b.post_tokens,
     (SELECT MAX(context_tokens) FROM response p
         WHERE p.file_id = k.file_id AND +p.model = r.model),

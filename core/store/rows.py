@@ -60,6 +60,8 @@ class AgentRow:
     agent_type: str | None
     description: str | None
     model: str | None
+    asked_model: str | None
+    """As the client names it, with its mark for a large window."""
     launched_at: int | None
     started_at: int | None
     last_at: int | None

@@ -78,3 +78,11 @@ def test_a_result_has_its_measures() -> None:
     assert made.result is not None
     assert (made.result.text, made.result.lines, made.result.estimated_tokens) == ("a\nb", 2, 3)
     assert agent().result is None
+
+
+def test_the_mark_of_a_large_window_stands_in_the_name_that_was_asked_for() -> None:
+    large = agent(model="claude-opus-4-6", asked_model="claude-opus-4-6[1m]")
+    other = agent(model="claude-haiku-4-5", asked_model="claude-opus-4-6[1m]")
+
+    assert large.context.window.tokens == 1_000_000
+    assert other.context.window.tokens == 200_000
