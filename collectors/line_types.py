@@ -67,6 +67,7 @@ SYSTEM: Final = frozenset(
         "local_command",
         "memory_saved",
         "microcompact_boundary",
+        "model_fallback",  # the answer that follows names its own model
         "model_refusal_fallback",
         "permission_retry",
         "post_tool_hook_feedback",
