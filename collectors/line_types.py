@@ -88,6 +88,7 @@ ATTACHMENTS: Final = frozenset(
         "date",
         "date_change",
         "deferred_tools_delta",
+        "deferred_tools_record",
         "directory",
         "edited_text_file",
         "environment",
