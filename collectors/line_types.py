@@ -83,6 +83,7 @@ ATTACHMENTS: Final = frozenset(
         "agent_listing_delta",
         "auto_mode",
         "auto_mode_exit",
+        "budget_usd",
         "command_permissions",
         "compact_file_reference",
         "date",
@@ -103,8 +104,12 @@ ATTACHMENTS: Final = frozenset(
         "hook_system_message",
         "instructions",
         "invoked_skills",
+        "language",
+        "max_turns_reached",
         "mcp_instructions_delta",
         "nested_memory",
+        "output_style",
+        "output_style_instructions",
         "plan_file_reference",
         "plan_mode",
         "plan_mode_exit",
@@ -113,10 +118,12 @@ ATTACHMENTS: Final = frozenset(
         "remote_session_change",
         "session_context",
         "skill_listing",
+        "structured_output",
         "task_reminder",
         "task_status",
         "todo_reminder",
         "total_tokens_reminder",
+        "ultrathink_effort",
     }
 )
 """Kinds of attachment that are known and not needed."""
