@@ -26,6 +26,8 @@ SUMMARY: Final = (
 
 CHARS_A_TOKEN: Final = 4
 
+OVERLOADED: Final = (529, "Overloaded")
+
 _KINDS: Final = {400: "invalid_request_error", 429: "rate_limit_error", 529: "overloaded_error"}
 
 
@@ -34,8 +36,8 @@ class ScriptedApi:
 
     def __init__(self) -> None:
         self.exchanges: list[Json] = []
-        """One a request: number, path, headers, body, what (answer, summary, error, count), and
-        of an answer its message_id and usage."""
+        """One a request: number, path, headers, body, status, reply, what (answer, summary, error,
+        count, dropped), and usage where the reply is a message."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._given: set[str] = set()
@@ -51,30 +53,39 @@ class ScriptedApi:
         """Answer from now on."""
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def respond(self, path: str, headers: Json, body: Json) -> tuple[int, Json]:
-        """Answer one request and keep it; the second value is the whole message."""
+    def respond(self, path: str, headers: Json, body: Json) -> tuple[Step, Json]:
+        """Answer one request and keep it: its step, and the exchange with the whole reply."""
         with self._lock:
-            step, status, message = self._answer(path, headers, body)
+            number = next(self._numbers)
+            exchange: Json = {"number": number, "path": path, "headers": headers, "body": body}
+            self.exchanges.append(exchange)
+            step = self._answer(exchange)
         # Outside: another agent's request is not held up.
         time.sleep(step.wait_s)
-        return status, message
+        return step, exchange
 
-    def _answer(self, path: str, headers: Json, body: Json) -> tuple[Step, int, Json]:
-        number = next(self._numbers)
-        exchange: Json = {"number": number, "path": path, "headers": headers, "body": body}
-        self.exchanges.append(exchange)
-        if path.endswith("/count_tokens"):
-            exchange["what"] = "count"
-            return Step(), 200, {"input_tokens": len(json.dumps(body)) // CHARS_A_TOKEN}
+    def drop(self, exchange: Json) -> None:
+        """Note that nobody waited for an answer: what it says was used, no client knows."""
+        with self._lock:
+            exchange["what"] = "dropped"
+            exchange.pop("usage", None)
+
+    def _answer(self, exchange: Json) -> Step:
+        body = exchange["body"]
+        if exchange["path"].endswith("/count_tokens"):
+            tokens = len(json.dumps(body)) // CHARS_A_TOKEN
+            exchange |= {"what": "count", "status": 200, "reply": {"input_tokens": tokens}}
+            return Step()
         step = self._step(body, exchange)
         if step.error:
             status, words = step.error
-            exchange |= {"what": "error", "status": status, "error": words}
-            kind = _KINDS.get(status, "api_error")
-            return step, status, {"type": "error", "error": {"type": kind, "message": words}}
-        message = _message(number, step, str(body.get("model")))
-        exchange |= {"message_id": message["id"], "usage": message["usage"]}
-        return step, 200, message
+            error = {"type": _KINDS.get(status, "api_error"), "message": words}
+            reply = {"type": "error", "error": error}
+            exchange |= {"what": "error", "status": status, "reply": reply}
+            return step
+        message = _message(exchange["number"], step, str(body.get("model")))
+        exchange |= {"status": 200, "reply": message, "usage": message["usage"]}
+        return step
 
     def _step(self, body: Json, exchange: Json) -> Step:
         messages: list[Json] = body.get("messages", [])
@@ -85,6 +96,8 @@ class ScriptedApi:
         step, text = next_step(messages)
         if step is None:
             return Step([{"type": "text", "text": "Understood."}])
+        if step.overloaded == body.get("model"):
+            step.error = OVERLOADED
         if step.error and step.once:
             if text in self._given:
                 step.error = None
@@ -151,15 +164,29 @@ def _handler(api: ScriptedApi) -> type[BaseHTTPRequestHandler]:
             if path not in {"/v1/messages", "/v1/messages/count_tokens"}:
                 self._send(404, "application/json", b'{"type":"error"}')
                 return
-            status, message = api.respond(path, headers, body)
-            if status == 200 and body.get("stream"):
-                text = "".join(
-                    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
-                    for event in _events(message)
-                )
-                self._send(status, "text/event-stream", text.encode())
-            else:
-                self._send(status, "application/json", json.dumps(message).encode())
+            step, exchange = api.respond(path, headers, body)
+            try:
+                if exchange["status"] == 200 and body.get("stream"):
+                    self._stream(exchange["reply"], step.pause_s)
+                else:
+                    reply = json.dumps(exchange["reply"]).encode()
+                    self._send(exchange["status"], "application/json", reply)
+            except ConnectionError:
+                api.drop(exchange)
+                self.close_connection = True
+
+        def _stream(self, message: Json, pause_s: float) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("request-id", "req_lab")
+            # The length is not known before the end, as with the real API.
+            self.send_header("connection", "close")
+            self.end_headers()
+            for event in _events(message):
+                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+                self.wfile.flush()
+                time.sleep(pause_s)
+            self.close_connection = True
 
         def do_GET(self) -> None:
             self._send(404, "application/json", b'{"type":"error"}')
@@ -175,7 +202,7 @@ def _handler(api: ScriptedApi) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
             """Stay silent: all that was asked is kept."""
 
     return Handler

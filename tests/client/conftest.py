@@ -57,9 +57,11 @@ def lab(tmp_path: Path, namespace: Namespace, client: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def judge(lab: Lab, pytestconfig: pytest.Config) -> Judge:
+def judge(lab: Lab, pytestconfig: pytest.Config) -> Iterator[Judge]:
     """Who compares ctxtop with the client in this lab."""
-    return Judge(lab, pytestconfig.stash[_LEDGER])
+    found = Judge(lab, pytestconfig.stash[_LEDGER])
+    yield found
+    found.anew()
 
 
 @pytest.fixture

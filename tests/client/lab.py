@@ -97,7 +97,10 @@ class Lab:
         self.project: Final = root / "project"
         self.store: Final = root / "state" / "ctxtop.db"
         self.status_log: Final = root / "statusline.jsonl"
+        self.agents_log: Final = root / "subagents.jsonl"
         self.hook_log: Final = root / "hooks.jsonl"
+        self.retries = 1
+        """An error that is scripted does not go away: the client's ten tries take minutes."""
         self.exchanges: Final[list[Json]] = []
         """All that the API was asked from this lab, as far as it was looked at."""
         self._seen = len(namespace.exchanges(0))
@@ -123,8 +126,7 @@ class Lab:
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "IS_SANDBOX": "1",
-            # An error that is scripted does not go away: ten tries take minutes.
-            "CLAUDE_CODE_MAX_RETRIES": "1",
+            "CLAUDE_CODE_MAX_RETRIES": str(self.retries),
         }
 
     def write_settings(self, more: Json) -> None:
@@ -135,6 +137,10 @@ class Lab:
             "hooks": {name: [{"hooks": [hook]}] for name in HOOKS},
             "permissions": {"allow": ["Bash(*)", "Agent", "Read", "Write", "Edit"]},
             "statusLine": {"type": "command", "command": log + shlex.quote(str(self.status_log))},
+            "subagentStatusLine": {
+                "type": "command",
+                "command": log + shlex.quote(str(self.agents_log)),
+            },
         }
         text = json.dumps(settings | more, indent=1)
         (self.config / "settings.json").write_text(text, encoding="utf-8")
@@ -188,7 +194,9 @@ class Lab:
 
     def interactive(self, *args: str, model: str = SMALL) -> Screen:
         """Open the client in a terminal of its own; it is closed with the lab."""
-        screen = Screen(self, [str(self.client), "--model", model, *args])
+        # Auto mode, the default, asks a server of the vendor's about every call.
+        mode = ["--permission-mode", "default"]
+        screen = Screen(self, [str(self.client), "--model", model, *mode, *args])
         self._screens.append(screen)
         return screen
 
@@ -202,6 +210,10 @@ class Lab:
     def statuses(self, session_id: str | None = None) -> list[Json]:
         """List what the status line was given, oldest first."""
         return _records(self.status_log, session_id)
+
+    def agent_statuses(self) -> list[Json]:
+        """List what the agents' status line was given, one an agent and run, oldest first."""
+        return [task for record in _records(self.agents_log, None) for task in record["tasks"]]
 
     def hooks(self, event: str, session_id: str | None = None) -> list[Json]:
         """List what the hooks of one event were given, oldest first."""

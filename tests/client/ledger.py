@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ctxtop.core.agents import AgentStatus
 from ctxtop.core.context import ContextState
 from ctxtop.tui.formats import percent
 
@@ -71,9 +72,17 @@ class Judge:
         self._resume(resumed or turn.session_id)
         self._last_answer(session)
         self._totals(view, turn, resumed)
+        self._agents(view)
         return session
 
-    def status(self, status: Json) -> Session:
+    def anew(self) -> None:
+        """A store that reads all at once says what the one says that read turn by turn."""
+        fresh = self._lab.ctxtop(self._lab.root / "fresh" / "ctxtop.db")
+        kept = self._lab.ctxtop()
+        self._ledger.same("read anew", kept.sessions, fresh.sessions)
+        self._ledger.same("read anew", kept.spent, fresh.spent)
+
+    def status(self, status: Json, *, resumed: str | None = None) -> Session:
         """Compare after a turn on the screen with what the status line was given."""
         self._lab.new_exchanges()
         view = self._view()
@@ -81,11 +90,12 @@ class Judge:
         window = status["context_window"]
         size = window["context_window_size"]
         self._ledger.same("window", session.context.window.tokens, size)
-        self._resume(session.session_id)
+        self._resume(resumed or session.session_id)
         self._last_answer(session)
         self._totals(view, None, None)
+        self._agents(view)
         if session.context.state is ContextState.MEASURED:
-            told = sum(window["current_usage"][name] for name in _INPUT)
+            told = _seen(window["current_usage"])
             self._ledger.same("status line's usage", session.context.tokens, told)
             shown = percent(session.context.ratio)
             self._ledger.same("status line's percentage", shown, f"{window['used_percentage']} %")
@@ -119,10 +129,10 @@ class Judge:
             self._ledger.same("boundary", session.context.tokens, boundary["postTokens"])
             self._known[session.session_id] = _Known(session.context, 0)
             return
-        used = sum(last["usage"][name] for name in _INPUT)
+        used = _seen(last["usage"])
         self._ledger.same("state", session.context.state, ContextState.MEASURED)
         self._ledger.same("API's usage", session.context.tokens, used)
-        self._known[session.session_id] = _Known(session.context, last["usage"]["output_tokens"])
+        self._known[session.session_id] = _Known(session.context, _made(last["usage"]))
 
     def _resume(self, resumed: str) -> None:
         """What the client counted when it resumed is what ctxtop had said before."""
@@ -133,6 +143,22 @@ class Judge:
                 known = self._known[resumed]
                 told = start["context_tokens"] - known.output_tokens
                 self._ledger.same("resume hook", known.context.tokens, told)
+
+    def _agents(self, view: View) -> None:
+        """What the API answered an agent last, and what its hooks said of it."""
+        stops = {stop["agent_id"]: stop for stop in self._lab.hooks("SubagentStop")}
+        for agent in view.agents:
+            own = [one for one in self._lab.exchanges if _agent_of(one) == agent.agent_id]
+            answered = [one for one in own if one["what"] == "answer" and "usage" in one]
+            if not answered or _session_of(own[-1]) != agent.session_id:
+                continue  # refused at once, or copied into a fork
+            used = _seen(answered[-1]["usage"])
+            self._ledger.same("agent's usage", agent.context.tokens, used)
+            stop = stops.get(agent.agent_id)
+            if stop and own[-1] is answered[-1]:
+                self._ledger.same("agent's type", agent.agent_type, stop["agent_type"])
+                self._ledger.same("agent's words", agent.reply, stop["last_assistant_message"])
+                self._ledger.same("agent's end", agent.status, AgentStatus.COMPLETED)
 
     def _totals(self, view: View, turn: Turn | None, resumed: str | None) -> None:
         """Every answer of the API counts once, over all sessions and forks."""
@@ -157,11 +183,25 @@ class Judge:
                 )
 
 
+def _seen(usage: Json) -> int:
+    """What the model saw: of a server-side loop the last pass, not the sum."""
+    last = (usage.get("iterations") or [usage])[-1]
+    return sum(last[name] for name in _INPUT)
+
+
+def _made(usage: Json) -> int:
+    return int((usage.get("iterations") or [usage])[-1]["output_tokens"])
+
+
 def _session_of(exchange: Json) -> str | None:
     headers: dict[str, str] = exchange["headers"]
     return headers.get("x-claude-code-session-id")
 
 
+def _agent_of(exchange: Json) -> str | None:
+    headers: dict[str, str] = exchange["headers"]
+    return headers.get("x-claude-code-agent-id")
+
+
 def _is_main(exchange: Json, session_id: str) -> bool:
-    is_agent = "x-claude-code-agent-id" in exchange["headers"]
-    return _session_of(exchange) == session_id and not is_agent
+    return _session_of(exchange) == session_id and _agent_of(exchange) is None

@@ -69,24 +69,41 @@ class Screen:
         """Type a line and send it off."""
         self._tmux("send-keys", "-t", "lab", "-l", text)
         time.sleep(KEYS_APART_S)
-        self._tmux("send-keys", "-t", "lab", "Enter")
+        self.press("Enter")
+
+    def press(self, *keys: str) -> None:
+        """Press keys by their names in tmux."""
+        for key in keys:
+            self._tmux("send-keys", "-t", "lab", key)
+            time.sleep(KEYS_APART_S)
 
     def ask(self, prompt: str) -> Json:
         """Send a prompt, wait until it is answered; give what the status line was told then."""
         stops = len(self._lab.hooks("Stop", self.session_id))
         self.type(prompt)
         self.until(lambda: len(self._lab.hooks("Stop", self.session_id)) > stops, "the answer")
-        self.settle()
-        return self._lab.statuses(self.session_id)[-1]
+        return self.settle()
 
-    def settle(self) -> None:
-        """Wait until the client is idle and its status line has had its last word."""
-        self.until(lambda: self.entry().get("status") == "idle", "idleness")
+    def compact(self) -> Json:
+        """Compact by hand; give what the status line was told then."""
+        done = len(self._lab.hooks("PostCompact"))
+        self.type("/compact keep the plan")
+        self.until(lambda: len(self._lab.hooks("PostCompact")) > done, "the compaction")
+        return self.settle()
+
+    def until_status(self, status: str) -> None:
+        """Wait until the client's registry says that it is busy, idle or waiting."""
+        self.until(lambda: self.entry().get("status") == status, status)
+
+    def settle(self) -> Json:
+        """Wait until the client is idle and its status line has had its last word: give it."""
+        self.until_status("idle")
         seen = -1
         while seen != len(self._lab.statuses()):
             seen = len(self._lab.statuses())
             # The client gathers changes for 300 ms before it runs the status line.
             time.sleep(0.8)
+        return self._lab.statuses(self.session_id)[-1]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something is so; raise ScreenError with the screen where it never is."""

@@ -20,8 +20,16 @@ UNTOLD_OUTPUT: Final = 8
 _PLAIN_INPUT: Final = 10
 """Tokens of input that the cache has no part in."""
 
+SUMMED: Final = (
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "output_tokens",
+)
+
 _STEP: Final = re.compile(
-    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|usage):.*?)\]\]", re.DOTALL
+    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|usage|loop|pause|overload):.*?)\]\]",
+    re.DOTALL,
 )
 
 
@@ -32,9 +40,15 @@ class Step:
     blocks: list[Json] = field(default_factory=list)
     input_tokens: int = UNTOLD_USAGE
     output_tokens: int = UNTOLD_OUTPUT
+    loop: list[int] = field(default_factory=list)
+    """Input of each pass of a server-side tool loop, where there was one; usage is their sum."""
     wait_s: float = 0.0
     """How long the answer is held back."""
+    pause_s: float = 0.0
+    """How long each event of the stream waits for the next."""
     error: tuple[int, str] | None = None
+    overloaded: str | None = None
+    """The model that has no room now; another one answers."""
     once: bool = False
     """The error comes the first time only; the second time the step is answered."""
 
@@ -43,7 +57,7 @@ def usage_of(step: Step) -> Json:
     """Split a step's input as a warm cache does: a tenth is written, nearly all is read."""
     plain = min(_PLAIN_INPUT, step.input_tokens)
     created = (step.input_tokens - plain) // 10
-    return {
+    usage: Json = {
         "input_tokens": plain,
         "cache_creation_input_tokens": created,
         "cache_read_input_tokens": step.input_tokens - plain - created,
@@ -51,6 +65,13 @@ def usage_of(step: Step) -> Json:
         "output_tokens": step.output_tokens,
         "service_tier": "standard",
     }
+    if not step.loop:
+        return usage
+    passes = [usage_of(Step(input_tokens=one)) for one in step.loop]
+    sums: Json = {name: sum(one[name] for one in passes) for name in SUMMED}
+    created = sums["cache_creation_input_tokens"]
+    sums["cache_creation"] = usage["cache_creation"] | {"ephemeral_5m_input_tokens": created}
+    return usage | sums | {"iterations": [{"type": "message"} | one for one in passes]}
 
 
 def steps_of(text: str) -> list[Step]:
@@ -165,6 +186,10 @@ def _once(step: Step, rest: str) -> None:
     step.once = True
 
 
+def _overload(step: Step, rest: str) -> None:
+    step.overloaded = rest
+
+
 def _wait(step: Step, rest: str) -> None:
     step.wait_s = float(rest)
 
@@ -174,6 +199,14 @@ def _usage(step: Step, rest: str) -> None:
     given, _, out = rest.partition("/")
     step.input_tokens = int(given)
     step.output_tokens = int(out) if out else step.output_tokens
+
+
+def _pause(step: Step, rest: str) -> None:
+    step.pause_s = float(rest)
+
+
+def _loop(step: Step, rest: str) -> None:
+    step.loop = [int(one) for one in rest.split(",")]
 
 
 _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
@@ -187,6 +220,9 @@ _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "tool": _tool,
     "error": _error,
     "once": _once,
+    "overload": _overload,
     "wait": _wait,
     "usage": _usage,
+    "pause": _pause,
+    "loop": _loop,
 }

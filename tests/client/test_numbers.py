@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.agents import AgentStatus
 from ctxtop.core.context import ContextState
-from ctxtop.core.sessions import ACTIVE_MS, Status
+from ctxtop.core.sessions import Status, TooLong
 
 from .lab import LARGE, SMALL
 
@@ -42,28 +41,10 @@ def test_the_window_is_larger_than_200_000(lab: Lab, judge: Judge) -> None:
     assert judge.turn(turn).context.window.tokens == 1_000_000
 
 
-def test_agents_in_the_background(lab: Lab, judge: Judge) -> None:
-    lab.define_agent("reviewer", model="opus")
-    lab.define_agent("worker")
-    turn = lab.turn(
-        "Delegate. [[say:Delegating.&&&agent:reviewer|Review src <<bash:seq 1 9+++usage:31000>>"
-        " <<say:It is good.\nAll of it.+++usage:33000/44>>&&&agent:worker|Build it"
-        " <<say:Built.+++usage:12000/9>>&&&usage:30000]] [[say:Both run.&&&usage:35000]]",
-        model=LARGE,
-    )
-    judge.turn(turn)
-    agents = {agent.agent_type: agent for agent in lab.ctxtop().agents}
-    assert set(agents) == {"reviewer", "worker"}
-    for kind, tokens, tools, text in (
-        ("reviewer", 33_000, 1, "It is good.\nAll of it."),
-        ("worker", 12_000, 0, "Built."),
-    ):
-        agent = agents[kind]
-        assert agent.status is AgentStatus.COMPLETED
-        assert (agent.context.tokens, agent.context.state) == (tokens, ContextState.MEASURED)
-        assert agent.tool_uses == tools
-        assert agent.result is not None
-        assert (agent.result.text, agent.reply) == (text, text)
+def test_of_a_server_side_loop_the_last_pass_counts(lab: Lab, judge: Judge) -> None:
+    turn = lab.turn("Search. [[say:Found.&&&loop:20000,24000]]")
+    assert judge.turn(turn).context.tokens == 24_000
+    judge.turn(lab.turn("Go on. [[say:On.&&&usage:25000]]", resume=turn.session_id))
 
 
 def test_compactions_by_hand_and_by_itself(lab: Lab, judge: Judge) -> None:
@@ -108,21 +89,26 @@ def test_a_refused_prompt_changes_no_number(lab: Lab, judge: Judge) -> None:
     assert session.refusal is None
 
 
-@pytest.mark.usefixtures("terminal")
-@pytest.mark.parametrize("model", [SMALL, LARGE])
-def test_the_status_line_says_the_same(lab: Lab, judge: Judge, model: str) -> None:
-    screen = lab.interactive(model=model)
-    # Halves, and what stands just below them: the client rounds half up.
-    for usage in (29_000, 57_499, 57_500, 145_000, 155_000):
-        status = screen.ask(f"Next. [[bash:echo hi&&&usage:20000]] [[say:ok&&&usage:{usage}/12]]")
-        assert judge.status(status).context.tokens == usage
-    compacted = len(lab.hooks("PostCompact"))
-    screen.type("/compact keep the plan")
-    screen.until(lambda: len(lab.hooks("PostCompact")) > compacted, "the compaction")
-    screen.settle()
-    session = judge.status(lab.statuses()[-1])
-    assert session.context.state is ContextState.ESTIMATED
-    assert session.status is Status.IDLE
-    judge.status(screen.ask("Again. [[say:ok&&&usage:17000]]"))
-    screen.leave()
-    assert lab.ctxtop(later_ms=ACTIVE_MS).sessions[session.session_id].status is Status.ENDED
+def test_a_prompt_that_stays_too_long(lab: Lab, judge: Judge) -> None:
+    first = lab.turn("Fill it. [[bash:seq 1 900&&&usage:160000]] [[say:full&&&usage:198000]]")
+    judge.turn(first)
+    session = judge.turn(lab.turn(f"More. [[error:{TOO_LONG}]]", resume=first.session_id))
+    assert session.status is Status.TOO_LONG
+    assert session.too_long == TooLong(210_000, 200_000)
+    session = judge.turn(lab.turn("Short. [[say:ok&&&usage:18000]]", resume=first.session_id))
+    assert (session.too_long, session.context.tokens) == (None, 18_000)
+
+
+def test_an_error_that_passes_changes_no_number(lab: Lab, judge: Judge) -> None:
+    turn = lab.turn("Begin. [[once:529 Overloaded&&&say:ok&&&usage:45000/12]]")
+    session = judge.turn(turn)
+    assert (session.context.tokens, session.refusal) == (45_000, None)
+
+
+def test_two_sessions_in_one_folder(lab: Lab, judge: Judge) -> None:
+    one = lab.turn("One. [[say:ok&&&usage:21000]]")
+    judge.turn(one)
+    two = lab.turn("Two. [[say:ok&&&usage:22000]]")
+    judge.turn(two)
+    judge.turn(lab.turn("One again. [[say:ok&&&usage:23000]]", resume=one.session_id))
+    assert len(lab.ctxtop().sessions) == 2
