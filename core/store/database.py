@@ -164,8 +164,8 @@ def _why(error: Exception) -> str:
 
 
 def _make_private(path: Path) -> None:
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER)
+    # Two first starts may meet here; a folder that is there keeps its mode.
+    path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
 
 
