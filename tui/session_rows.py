@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LONGEST_BAR: Final = 30
 """Cells; a longer bar is not read more exactly."""
 
-SHORTEST_TITLE: Final = 12
+SHORTEST_TITLE: Final = 20
+"""Cells; a shorter title no longer tells one session from another."""
 
 _MARKS: Final = {
     Status.BUSY: ("●", "$level-calm"),
