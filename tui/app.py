@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
+import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -30,7 +32,7 @@ from .screens.opening import OpeningScreen
 from .theme import DARK, THEMES, stand_ins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from textual.app import SystemCommand
     from textual.notifications import SeverityLevel
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     from .screens.fleet import FleetScreen
 
 TOAST_S: Final = 6.0
+
+GRACE_S: Final = 2.0
+"""After a signal: Textual writes a last time, which a terminal that is gone blocks for ever."""
+
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
 
@@ -74,8 +80,15 @@ class CtxtopApp(App[None]):
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
     ]
 
-    def __init__(self, places: Places, source: str = "ctxtop", notice: str = "") -> None:
+    def __init__(
+        self,
+        places: Places,
+        source: str = "ctxtop",
+        notice: str = "",
+        tidy: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__()
+        self._tidy: Final = tidy
         self.places: Final = places
         self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
@@ -101,9 +114,22 @@ class CtxtopApp(App[None]):
 
     def _leave_when_told(self) -> None:
         # Else the terminal stays as we set it, and the demo's folder stays where it is.
+        if sys.platform == "win32":
+            return
         loop = asyncio.get_running_loop()
         for told in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(told, partial(self.exit, return_code=128 + told))
+            loop.add_signal_handler(told, self._leave, 128 + told)
+
+    def _leave(self, code: int) -> None:
+        last = threading.Timer(GRACE_S, self._leave_at_once, [code])
+        last.daemon = True
+        last.start()
+        self.exit(return_code=code)
+
+    def _leave_at_once(self, code: int) -> None:
+        self.feed.stop()
+        self._tidy()
+        os._exit(code)
 
     async def _open_fleet(self) -> None:
         from .screens.fleet import FleetScreen
@@ -251,8 +277,16 @@ class CtxtopApp(App[None]):
         self.push_screen(ReadingScreen(one_line(crumbs), content))
 
 
-def run_dashboard(places: Places, source: str = "ctxtop", notice: str = "") -> int:
-    """Open the dashboard; returns the exit code when a person leaves it."""
-    app = CtxtopApp(places, source, notice)
+def run_dashboard(
+    places: Places,
+    source: str = "ctxtop",
+    notice: str = "",
+    tidy: Callable[[], None] = lambda: None,
+) -> int:
+    """Open the dashboard; returns the exit code when a person leaves it.
+
+    `tidy` is called only where it cannot return: the terminal went and blocks the way out.
+    """
+    app = CtxtopApp(places, source, notice, tidy)
     app.run()
     return app.return_code or 0

@@ -29,13 +29,17 @@ def run_demo(notice: str | None = None) -> int:
     stop = threading.Event()
     writer = threading.Thread(target=DemoWriter(folder).run, args=(stop,), daemon=True)
     writer.start()
-    try:
-        places = Places(folder.root, folder.root.parent / "state" / "store.db", chosen=True)
-        return run_dashboard(places, source="ctxtop demo", notice=notice or "")
-    finally:
+
+    def tidy() -> None:
         stop.set()
         writer.join()
         shutil.rmtree(folder.root.parent, ignore_errors=True)
+
+    try:
+        places = Places(folder.root, folder.root.parent / "state" / "store.db", chosen=True)
+        return run_dashboard(places, "ctxtop demo", notice or "", tidy)
+    finally:
+        tidy()
 
 
 def _make() -> DemoFolder:

@@ -95,8 +95,9 @@ def lay_out(width: int) -> Layout:
     while _needed(columns) > width and any(column.rank for column in columns):
         highest = max(column.rank for column in columns)
         columns = [column for column in columns if column.rank != highest]
-    spare = max(0, width - _needed(columns))
-    longer_bar = min(spare * 2 // 5, LONGEST_BAR - SHORTEST)
+    # What cannot go must fit all the same: then the title gives, never the bar.
+    spare = max(width - _needed(columns), -SHORTEST_TITLE)
+    longer_bar = min(max(0, spare * 2 // 5), LONGEST_BAR - SHORTEST)
     extra = {"gauge": longer_bar, "title": spare - longer_bar}
     return Layout(
         tuple(

@@ -144,9 +144,17 @@ def test_a_folder_with_nothing_in_it(terminal: Terminal, tmp_path: Path) -> None
     assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
 
 
+def is_running(pid: int) -> bool:
+    """Say whether a process does anything: one that nobody has buried yet does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def has_ended(pid: int) -> bool:
     end = time.monotonic() + PATIENCE_S
-    while psutil.pid_exists(pid):
+    while is_running(pid):
         if time.monotonic() > end:
             return False
         time.sleep(0.1)
