@@ -202,7 +202,7 @@ def _handler(api: ScriptedApi) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Stay silent: all that was asked is kept."""
 
     return Handler
