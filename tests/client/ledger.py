@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.agents import AgentStatus
 from ctxtop.core.context import ContextState
+from ctxtop.core.window import LARGE_MARK
 from ctxtop.tui.formats import percent
 
 if TYPE_CHECKING:
@@ -66,9 +67,13 @@ class Judge:
         """Compare after a headless turn; `resumed` names the session that a fork came from."""
         view = self._view()
         session = view.sessions[turn.session_id]
-        for model, usage in turn.said.get("modelUsage", {}).items():
-            if model == session.model:
-                self._ledger.same("window", session.context.window.tokens, usage["contextWindow"])
+        windows = {
+            usage["contextWindow"]
+            for model, usage in turn.said.get("modelUsage", {}).items()
+            if model.removesuffix(LARGE_MARK) == session.model
+        }
+        if turn.said.get("modelUsage"):
+            self._ledger.same("window", {session.context.window.tokens}, windows)
         self._resume(resumed or turn.session_id)
         self._last_answer(session)
         self._totals(view, turn, resumed)
