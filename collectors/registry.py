@@ -28,6 +28,10 @@ _PROC_START_FIELD: Final = 22
 """Of /proc/PID/stat: the start in clock ticks (reference: claude-code-formats 1.4)."""
 
 
+_DEAD: Final = frozenset("ZX")
+"""States of /proc/PID/stat: ended, and nobody has buried it yet (a container without init)."""
+
+
 class _Entry(msgspec.Struct, rename="camel"):
     pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]
     session_id: str
@@ -78,7 +82,10 @@ def _is_alive(entry: _Entry) -> bool:
     if entry.proc_start and sys.platform == "linux":
         return _linux_start(entry.pid) == entry.proc_start
     try:
-        began = psutil.Process(entry.pid).create_time()
+        process = psutil.Process(entry.pid)
+        began = process.create_time()
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
     except psutil.Error:
         return False
     return entry.started_at is None or began <= entry.started_at / 1000 + START_SLACK_S
@@ -92,4 +99,6 @@ def _linux_start(pid: int) -> str | None:
     # The second field is the program's name in brackets and may hold anything.
     fields = text.rpartition(")")[2].split()
     place = _PROC_START_FIELD - 3
-    return fields[place] if len(fields) > place else None
+    if len(fields) <= place or fields[0] in _DEAD:
+        return None
+    return fields[place]

@@ -19,6 +19,11 @@ SOON_S: Final = 30.0
 KEYS_APART_S: Final = 0.4
 """Enter that comes with the text is taken for a part of what was pasted."""
 
+TRIES: Final = 4
+
+_BEGINNING: Final = 12
+"""Characters that tell what was typed; a long line is wrapped."""
+
 _KEY_END: Final = 20
 """Characters by which the client remembers that a key was approved."""
 
@@ -67,9 +72,22 @@ class Screen:
 
     def type(self, text: str) -> None:
         """Type a line and send it off."""
-        self._tmux("send-keys", "-t", "lab", "-l", text)
-        time.sleep(KEYS_APART_S)
+        # What is typed while the client still starts can be lost, in part or whole.
+        for _ in range(TRIES):
+            self._tmux("send-keys", "-t", "lab", "-l", text)
+            time.sleep(KEYS_APART_S)
+            if self._shows(text):
+                break
+            time.sleep(1.0)
+            if self._shows(text):
+                break
+            self.press("C-u")
         self.press("Enter")
+
+    def _shows(self, text: str) -> bool:
+        """Say whether the line that is typed begins as it should (`!` goes into the margin)."""
+        typed = self.text().rpartition("❯")[2]
+        return text.lstrip("!")[:_BEGINNING] in typed
 
     def press(self, *keys: str) -> None:
         """Press keys by their names in tmux."""

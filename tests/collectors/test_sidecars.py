@@ -280,3 +280,23 @@ def test_a_meta_that_did_not_change_is_not_read_again(
     type(collector)(claude, writer, recorder).scan()
 
     assert len(recorder.changes) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_ended_and_was_not_buried_is_not_live(claude: ClaudeFolder) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    try:
+        # WNOWAIT leaves it as it is: dead, with its entry in /proc.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        text = Path(f"/proc/{child.pid}/stat").read_text(encoding="utf-8")
+        start = text.rpartition(")")[2].split()[19]
+        entry = {"pid": child.pid, "sessionId": "s", "status": "busy", "procStart": start}
+        claude.sessions.mkdir(parents=True, exist_ok=True)
+        (claude.sessions / "1.json").write_text(json.dumps(entry), encoding="utf-8")
+        assert read_registry(claude) == []
+        (claude.sessions / "1.json").write_text(
+            json.dumps(entry | {"procStart": None}), encoding="utf-8"
+        )
+        assert read_registry(claude) == []
+    finally:
+        child.wait()
