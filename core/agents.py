@@ -45,7 +45,8 @@ class Result:
     text: str
     lines: int
     chars: int
-    estimated_tokens: int
+    estimated_tokens: int | None
+    """None until it was counted, which happens after it was stored."""
     summary_id: int
 
 
@@ -120,6 +121,6 @@ def _result(row: AgentRow) -> Result | None:
         text=row.result_text or "",
         lines=row.result_lines or 0,
         chars=row.result_chars or 0,
-        estimated_tokens=row.result_tokens or 0,
+        estimated_tokens=row.result_tokens,
         summary_id=row.summary_id,
     )

@@ -100,7 +100,8 @@ def returned(agent: Agent, now_ms: int) -> str:
     """Say how much an agent put into its parent, or how it stands."""
     if agent.result:
         lines = "1 line" if agent.result.lines == 1 else f"{agent.result.lines} lines"
-        return f"{lines} ≈{tokens(agent.result.estimated_tokens)}"
+        estimate = agent.result.estimated_tokens
+        return lines if estimate is None else f"{lines} ≈{tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {age(now_ms - agent.started_at)}"
     return agent.status.value

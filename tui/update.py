@@ -12,6 +12,8 @@ from ..core.store.writer import OtherFolderError, Writer
 from .places import PlaceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..collectors.folder import Trouble
     from .places import Places
 
@@ -60,8 +62,13 @@ def open_store(places: Places) -> tuple[Writer, list[str]]:
     return writer, [writer.notice] if writer.notice else []
 
 
-def bring_up_to_date(places: Places) -> Outcome:
-    """Scan once. Raises PlaceError where there is nothing to scan, StoreError where it fails."""
+def bring_up_to_date(
+    places: Places, look: Callable[[Collector], object] = Collector.scan
+) -> Outcome:
+    """Scan once, or look in another way.
+
+    Raises PlaceError where there is nothing to scan, StoreError where it fails.
+    """
     if not places.exists:
         raise PlaceError(
             f"no Claude Code folder at {places.config_dir}: name it with --config-dir,"
@@ -72,13 +79,13 @@ def bring_up_to_date(places: Places) -> Outcome:
     outcome.notices += notices
     try:
         try:
-            Collector(places.folder, writer, outcome).scan()
+            look(Collector(places.folder, writer, outcome))
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             outcome.notices.append(writer.start_again())
             writer.claim(places.folder.root)
-            Collector(places.folder, writer, outcome).scan()
+            look(Collector(places.folder, writer, outcome))
     except sqlite3.Error as error:
         what, remedy = explain(error)
         raise StoreError(f"store {places.store}: {what}; {remedy}") from error

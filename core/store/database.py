@@ -8,14 +8,20 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from .tables import MIGRATION_NAMES, MIGRATION_SET
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sqlite_utils import Database
-
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a writer waits for another ctxtop; its longest transaction is far shorter."""
+
+CHECKPOINT_PAGES: Final = 8_000
+"""Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
+
+CACHE_KIB: Final = 24 * 1024
+"""Of pages: the index of all messages of a heavy user's store fits, and is written once."""
 
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
@@ -25,7 +31,7 @@ class StoreError(Exception):
     """The store cannot be used; the message says where, why and what to do."""
 
 
-def open_writer(path: Path) -> tuple[Database, str | None]:
+def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
     """Open the store for writing and bring its tables up to date.
 
     A store that is corrupt or written by a newer version is moved aside, never
@@ -77,20 +83,20 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def write(db: Database) -> Iterator[None]:
+def write(connection: sqlite3.Connection) -> Iterator[None]:
     """Run one transaction that takes the write lock at once.
 
     A deferred BEGIN that writes after it has read fails at once when another
     process writes; BEGIN IMMEDIATE waits its turn.
     """
-    db.conn.execute("BEGIN IMMEDIATE")
+    connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         # Inside: a commit that fails (a full disk) would leave the transaction open.
-        db.conn.commit()
+        connection.commit()
     except BaseException:
-        if db.conn.in_transaction:
-            db.conn.rollback()
+        if connection.in_transaction:
+            connection.rollback()
         raise
 
 
@@ -169,28 +175,47 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
 
 
-def _migrated(path: Path) -> Database:
-    # Both take long to import and are not needed before the first paint.
-    from sqlite_utils import Database
-
-    from .schema import known_names, migrations
-
+def _migrated(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
     )
     try:
-        db = Database(connection)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
-        if {step.name for step in migrations.applied(db)} - known_names():
+        applied = _applied(connection)
+        if applied - set(MIGRATION_NAMES):
             raise _NewerStoreError
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        if migrations.pending(db):
-            # Of two first starts at once the second waits here, and finds nothing to do.
-            with write(db):
-                migrations.apply(db)
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        if applied != set(MIGRATION_NAMES):
+            _migrate(connection)
     except BaseException:
         connection.close()
         raise
-    return db
+    return connection
+
+
+def _applied(connection: sqlite3.Connection) -> set[str]:
+    known = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
+    ).fetchone()
+    if known is None:
+        return set()
+    names = connection.execute(
+        "SELECT name FROM _sqlite_migrations WHERE migration_set = ?", [MIGRATION_SET]
+    )
+    return {row[0] for row in names}
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    # Both take long to import, and a store needs them once.
+    from sqlite_utils import Database
+
+    from .schema import migrations
+
+    db = Database(connection)
+    # Of two first starts at once the second waits here, and finds nothing to do.
+    with write(connection):
+        migrations.apply(db)

@@ -1,7 +1,8 @@
 """Facts: what a collector read, with the file and byte offset it came from.
 
 Times are milliseconds since 1970 (UTC), offsets and sizes are bytes, sizes of
-context are tokens. None means that the source did not say.
+context are tokens. None means that the source did not say. What is read of a transcript
+is array-like, because it may be read by another process than the one that stores it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class FileKind(StrEnum):
     AGENT = "agent"
 
 
-class SourceFile(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True, array_like=True):
     """A transcript, named by its path below Claude Code's folder."""
 
     path: str
@@ -28,7 +29,7 @@ class SourceFile(msgspec.Struct, frozen=True):
     agent_id: str | None = None
 
 
-class TailState(msgspec.Struct, frozen=True):
+class TailState(msgspec.Struct, frozen=True, array_like=True):
     """How far a file was read, and how to tell that it is still the same file."""
 
     device: int = 0
@@ -40,10 +41,12 @@ class TailState(msgspec.Struct, frozen=True):
     mtime_ns: int = 0
 
 
-class ResponseFact(msgspec.Struct, frozen=True, gc=False):
+class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An answer of the API; every line of one `message_id` is the same answer."""
 
     offset: int
+    last_offset: int
+    """Of the last line that belongs to it."""
     message_id: str
     at: int | None
     model: str
@@ -55,10 +58,10 @@ class ResponseFact(msgspec.Struct, frozen=True, gc=False):
     """Input side of the last iteration: what the model saw."""
     sidechain: bool
     tool_uses: int
-    """Tool calls in this line alone."""
+    """Tool calls in these lines alone."""
 
 
-class BoundaryFact(msgspec.Struct, frozen=True):
+class BoundaryFact(msgspec.Struct, frozen=True, array_like=True):
     """A `compact_boundary`."""
 
     offset: int
@@ -72,7 +75,7 @@ class BoundaryFact(msgspec.Struct, frozen=True):
     kept_messages: int | None
 
 
-class ErrorFact(msgspec.Struct, frozen=True):
+class ErrorFact(msgspec.Struct, frozen=True, array_like=True):
     """An answer that the API refused."""
 
     offset: int
@@ -84,7 +87,7 @@ class ErrorFact(msgspec.Struct, frozen=True):
     limit_tokens: int | None = None
 
 
-class LaunchFact(msgspec.Struct, frozen=True):
+class LaunchFact(msgspec.Struct, frozen=True, array_like=True):
     """A tool call that starts an agent."""
 
     offset: int
@@ -94,7 +97,7 @@ class LaunchFact(msgspec.Struct, frozen=True):
     description: str
 
 
-class ReturnFact(msgspec.Struct, frozen=True):
+class ReturnFact(msgspec.Struct, frozen=True, array_like=True):
     """What came back of an agent into its parent."""
 
     offset: int
@@ -112,7 +115,7 @@ class ReturnFact(msgspec.Struct, frozen=True):
     duration_ms: int | None
 
 
-class TextFact(msgspec.Struct, frozen=True):
+class TextFact(msgspec.Struct, frozen=True, array_like=True):
     """A text worth keeping: an agent's result or a compaction's summary."""
 
     offset: int
@@ -123,10 +126,9 @@ class TextFact(msgspec.Struct, frozen=True):
     text: str
     lines: int
     chars: int
-    estimated_tokens: int
 
 
-class ReplyFact(msgspec.Struct, frozen=True):
+class ReplyFact(msgspec.Struct, frozen=True, array_like=True):
     """Text of an assistant's line; an agent's last one is its result."""
 
     offset: int
@@ -135,7 +137,7 @@ class ReplyFact(msgspec.Struct, frozen=True):
     text: str
 
 
-class SessionFact(msgspec.Struct, frozen=True):
+class SessionFact(msgspec.Struct, frozen=True, array_like=True):
     """What the lines of one batch say of their file; None where they say nothing."""
 
     started_at: int | None = None
@@ -154,7 +156,7 @@ class SessionFact(msgspec.Struct, frozen=True):
     """The model that was asked for, known before the first answer."""
 
 
-class BadLine(msgspec.Struct, frozen=True):
+class BadLine(msgspec.Struct, frozen=True, array_like=True):
     """A line that was set aside, and why."""
 
     offset: int
@@ -162,7 +164,7 @@ class BadLine(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, array_like=True):
     """All that one run of lines of one file says."""
 
     lines: int = 0

@@ -184,17 +184,7 @@ def _records(
     return [kind(*row) for row in db.execute(sql, values)]
 
 
-# A walk from model to model over the index: GROUP BY would read every answer.
-_MODEL_PEAKS: Final = """
-WITH RECURSIVE each (model) AS (
-    SELECT MIN(model) FROM response
-    UNION ALL
-    SELECT (SELECT MIN(model) FROM response r WHERE r.model > each.model)
-        FROM each WHERE each.model IS NOT NULL
-)
-SELECT model, (SELECT MAX(context_tokens) FROM response r WHERE r.model = each.model)
-FROM each WHERE model IS NOT NULL
-"""
+_MODEL_PEAKS: Final = "SELECT model, MAX(peak_tokens) FROM model_use GROUP BY model"
 
 _COUNTS: Final = """
 SELECT COUNT(*) AS files,
@@ -207,8 +197,7 @@ FROM file
 
 # The last answer is looked for after the last boundary only: before it stands what
 # the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
-# another model saw tells nothing of this one's window; the plus keeps SQLite to the
-# file's answers, which are fewer than the model's.
+# another model saw tells nothing of this one's window.
 _SESSIONS: Final = """
 WITH base AS (
     SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
@@ -228,8 +217,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     IIF(answered > COALESCE(cut, -1), r.model, NULL),
     IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
     r.model,
-    (SELECT MAX(context_tokens) FROM response p
-        WHERE p.file_id = f.file_id AND p.sidechain = 0 AND +p.model = r.model),
+    (SELECT peak_tokens FROM model_use u
+        WHERE u.file_id = f.file_id AND u.model = r.model AND u.sidechain = 0),
     IIF(refused > COALESCE(answered, -1), e.kind, NULL),
     IIF(refused > COALESCE(answered, -1), e.detail, NULL),
     IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
@@ -305,12 +294,12 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher), k.agen
     k.description, COALESCE(r.model, t.model, k.model), k.model, k.launched_at,
     s.started_at, s.last_at, e.at, e.status, k.finished,
     IIF(r.offset > COALESCE(b.offset, -1), r.context_tokens, NULL), b.post_tokens,
-    (SELECT MAX(context_tokens) FROM response p
-        WHERE p.file_id = k.file_id AND +p.model = r.model),
+    (SELECT MAX(peak_tokens) FROM model_use u
+        WHERE u.file_id = k.file_id AND u.model = r.model),
     t.context_tokens, t.total_tokens,
     COALESCE(t.tool_uses,
         (SELECT SUM(tool_uses) FROM response p WHERE p.file_id = k.file_id)),
-    y.summary_id, y.text, y.lines, y.chars, y.estimated_tokens, p.text, k.mtime_ns
+    y.summary_id, y.text, y.lines, y.chars, n.tokens, p.text, k.mtime_ns
 FROM known k
 LEFT JOIN session s ON s.file_id = k.file_id
 LEFT JOIN returned t ON t.session_id = k.session_id AND t.agent_id = k.agent_id
@@ -325,6 +314,7 @@ LEFT JOIN agent_return e ON e.rowid = (SELECT x.rowid FROM agent_return x
 LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
     JOIN file f USING (file_id) WHERE x.agent_id = k.agent_id AND f.session_id = k.session_id
     ORDER BY x.offset DESC LIMIT 1)
+LEFT JOIN estimate n ON n.summary_id = y.summary_id
 ORDER BY COALESCE(k.launched_at, s.started_at), k.agent_id
 """
 
@@ -334,9 +324,10 @@ _SUMMARIES: Final = """
 SELECT s.summary_id, s.kind, f.session_id, s.agent_id,
     COALESCE(NULLIF(m.agent_type, ''), l.agent_type),
     COALESCE(NULLIF(m.description, ''), l.description),
-    s.at, s.lines, s.estimated_tokens, s.text
+    s.at, s.lines, n.tokens, s.text
 FROM summary s
 JOIN file f USING (file_id)
+LEFT JOIN estimate n ON n.summary_id = s.summary_id
 LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = s.agent_id
 LEFT JOIN launch l ON l.rowid = (SELECT x.rowid FROM agent_return t
     JOIN launch x ON x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id

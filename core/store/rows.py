@@ -95,7 +95,7 @@ class SummaryRow:
     description: str | None
     at: int | None
     lines: int
-    estimated_tokens: int
+    estimated_tokens: int | None
     text: str
 
 

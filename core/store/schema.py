@@ -6,35 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from sqlite_utils import Migrations
 
+from .tables import MIGRATION_SET
+
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-migrations: Final = Migrations("ctxtop")
-
-# Tables whose rows belong to one file: read again, they are made again.
-FACT_TABLES: Final = (
-    "session",
-    "response",
-    "boundary",
-    "api_error",
-    "launch",
-    "agent_return",
-    "reply",
-    "summary",
-    "line_count",
-    "bad_line",
-)
-
-
-def known_names() -> frozenset[str]:
-    """Name every migration of this version; a store that has another one is newer."""
-    from sqlite_utils import Database
-
-    empty = Database(memory=True)
-    try:
-        return frozenset(step.name for step in migrations.pending(empty))
-    finally:
-        empty.close()
+migrations: Final = Migrations(MIGRATION_SET)
 
 
 @migrations()
@@ -242,3 +219,65 @@ def m002_sidecars(db: Database) -> None:
         ) STRICT;
         """
     )
+
+
+@migrations()
+def m003_answers(db: Database) -> None:
+    """Answers in their file's order, the most that a model saw, tokens counted afterwards."""
+    db.table("summary").disable_fts()
+    db.executescript(
+        """
+        DROP TABLE response;
+        CREATE TABLE response (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            message_id TEXT NOT NULL,
+            offset INTEGER NOT NULL,
+            last_offset INTEGER NOT NULL,
+            at INTEGER,
+            model TEXT NOT NULL,
+            input_tokens INTEGER NOT NULL,
+            cache_creation_tokens INTEGER NOT NULL,
+            cache_read_tokens INTEGER NOT NULL,
+            output_tokens INTEGER NOT NULL,
+            context_tokens INTEGER NOT NULL,
+            sidechain INTEGER NOT NULL,
+            tool_uses INTEGER NOT NULL,
+            PRIMARY KEY (file_id, offset)
+        ) STRICT, WITHOUT ROWID;
+        CREATE UNIQUE INDEX response_message ON response (message_id, file_id);
+
+        CREATE TABLE model_use (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            model TEXT NOT NULL,
+            sidechain INTEGER NOT NULL,
+            peak_tokens INTEGER NOT NULL,
+            PRIMARY KEY (file_id, model, sidechain)
+        ) STRICT, WITHOUT ROWID;
+
+        DROP TABLE summary;
+        CREATE TABLE summary (
+            summary_id INTEGER PRIMARY KEY,
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            uuid TEXT NOT NULL,
+            offset INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            agent_id TEXT,
+            at INTEGER,
+            text TEXT NOT NULL,
+            lines INTEGER NOT NULL,
+            chars INTEGER NOT NULL,
+            UNIQUE (file_id, uuid)
+        ) STRICT;
+        CREATE INDEX summary_agent ON summary (agent_id);
+        CREATE INDEX summary_line ON summary (uuid);
+        CREATE INDEX summary_time ON summary (at);
+
+        CREATE TABLE estimate (
+            summary_id INTEGER PRIMARY KEY REFERENCES summary ON DELETE CASCADE,
+            tokens INTEGER NOT NULL
+        ) STRICT;
+        """
+    )
+    db.table("summary").enable_fts(["text"], create_triggers=True)
+    # All is read again into the new tables.
+    db.execute("DELETE FROM file")

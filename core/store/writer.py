@@ -7,18 +7,34 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import astuple
 
 from .database import open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
-from .schema import FACT_TABLES
+from .statements import (
+    INSERT_AGENT_RETURN,
+    INSERT_API_ERROR,
+    INSERT_BAD_LINE,
+    INSERT_BOUNDARY,
+    INSERT_ESTIMATE,
+    INSERT_LAUNCH,
+    INSERT_LIVE,
+    INSERT_SUMMARY,
+    LINE_COUNT_UPSERT,
+    MODEL_USE_UPSERT,
+    REPLACE_AGENT_META,
+    REPLY_UPSERT,
+    RESPONSE_UPSERT,
+    SESSION_UPSERT,
+    UNCOUNTED,
+)
+from .tables import FACT_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-    from typing import Any
 
-    from .facts import AgentMeta, Facts, LiveSession, ReplyFact, WindowSeen
+    from .facts import AgentMeta, Facts, LiveSession, WindowSeen
 
 GONE: Final = -1
 """The size of a file that is gone: none has it, so one that comes back is looked at again."""
@@ -40,12 +56,8 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
-        self._db, self.notice = open_writer(path)
+        self._connection, self.notice = open_writer(path)
         self._doubt: sqlite3.Error | None = None
-
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        return self._db.conn
 
     def close(self) -> None:
         """Let SQLite note what it learnt of the tables, and close."""
@@ -55,7 +67,7 @@ class Writer:
             # Only a hint for later plans is lost.
             self.notice = str(error)
         finally:
-            self._db.close()
+            self._connection.close()
 
     def distrust(self, error: sqlite3.Error) -> None:
         """Hear from a reader in another thread that the store is damaged."""
@@ -69,9 +81,9 @@ class Writer:
 
     def start_again(self) -> str:
         """Move a damaged store aside, make a new one, and say so in one sentence."""
-        self._db.close()
+        self._connection.close()
         aside = set_aside(self.path)
-        self._db, _ = open_writer(self.path)
+        self._connection, _ = open_writer(self.path)
         return f"the store {self.path} was damaged: moved to {aside.name}, made again"
 
     def claim(self, root: Path) -> None:
@@ -79,7 +91,7 @@ class Writer:
         with self.transaction():
             row = self._connection.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
             if row is None:
-                self._db.table("about").insert({"key": "root", "value": str(root)})
+                self._connection.execute("INSERT INTO about VALUES ('root', ?)", [str(root)])
             elif row[0] != str(root):
                 raise OtherFolderError(row[0])
 
@@ -89,7 +101,7 @@ class Writer:
         if self._connection.in_transaction:
             yield
             return
-        with write(self._db):
+        with write(self._connection):
             yield
 
     def files(self) -> dict[str, tuple[SourceFile, TailState]]:
@@ -131,10 +143,8 @@ class Writer:
 
     def save_meta(self, metas: Iterable[AgentMeta]) -> None:
         """Keep what agents' meta.json files say."""
-        rows = [msgspec.structs.asdict(meta) for meta in metas]
-        if rows:
-            with self.transaction():
-                self._db.table("agent_meta").upsert_all(rows, pk="path")
+        with self.transaction():
+            self._connection.executemany(REPLACE_AGENT_META, map(astuple, metas))
 
     def meta_times(self) -> dict[str, int]:
         """When each meta.json that is kept was written, in nanoseconds."""
@@ -142,11 +152,9 @@ class Writer:
 
     def save_live(self, sessions: Iterable[LiveSession]) -> None:
         """Replace the list of sessions that are open now."""
-        rows = [msgspec.structs.asdict(session) for session in sessions]
         with self.transaction():
             self._connection.execute("DELETE FROM live")
-            if rows:
-                self._db.table("live").insert_all(rows, pk="session_id", replace=True)
+            self._connection.executemany(INSERT_LIVE, map(astuple, sessions))
 
     def save_windows(self, windows: Iterable[WindowSeen]) -> None:
         """Keep the newest window that a status line showed, by session and model."""
@@ -158,11 +166,23 @@ class Writer:
                 [(w.session_id, w.model, w.window_tokens, w.at) for w in windows],
             )
 
+    def count_texts(self, estimate: Callable[[str], int]) -> frozenset[str]:
+        """Estimate the tokens of texts that nobody has counted; name the sessions they are of."""
+        sessions: set[str] = set()
+        while True:
+            rows = self._connection.execute(UNCOUNTED).fetchall()
+            if not rows:
+                return frozenset(sessions)
+            counted = [(row, _tokens(text, chars, estimate)) for row, text, chars, _ in rows]
+            sessions |= {session_id for *_, session_id in rows}
+            with self.transaction():
+                self._connection.executemany(INSERT_ESTIMATE, counted)
+
     def save_trouble(self, place: str, what: str, remedy: str) -> None:
         """Keep the newest trouble of a place, for the status line and doctor."""
         with self.transaction():
-            self._db.table("trouble").upsert(
-                {"place": place, "at": _now(), "what": what, "remedy": remedy}, pk="place"
+            self._connection.execute(
+                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)", [place, _now(), what, remedy]
             )
             self._connection.execute(
                 "DELETE FROM trouble WHERE place NOT IN"
@@ -178,10 +198,6 @@ class Writer:
         """Forget a trouble that has ended."""
         self._connection.execute("DELETE FROM trouble WHERE place = ?", [place])
 
-    def _file_id(self, path: str) -> int:
-        row = self._connection.execute("SELECT file_id FROM file WHERE path = ?", [path])
-        return int(row.fetchone()[0])
-
     def _at(self, source: SourceFile, before: TailState) -> int | None:
         row = self._connection.execute(
             "SELECT file_id, offset, anchor FROM file WHERE path = ?", [source.path]
@@ -196,9 +212,12 @@ class Writer:
     ) -> int:
         file_id = self._at(source, before)
         if file_id is None:
-            row = msgspec.structs.asdict(source) | {"kind": str(source.kind)}
-            self._db.table("file").insert(row)
-            file_id = self._file_id(source.path)
+            row = self._connection.execute(
+                "INSERT INTO file (path, kind, project, session_id, agent_id)"
+                " VALUES (?, ?, ?, ?, ?) RETURNING file_id",
+                [*astuple(source)],
+            )
+            file_id = int(row.fetchone()[0])
         elif before.offset == 0:
             # An old agent's file names its session in its first line, which may be another now.
             self._connection.execute(
@@ -227,35 +246,36 @@ class Writer:
         )
 
     def _insert(self, file_id: int, facts: Facts) -> None:
-        run = self._connection.executemany
-        session = msgspec.structs.asdict(facts.session)
-        if any(value is not None for value in session.values()):
-            self._connection.execute(_SESSION_UPSERT, {"file_id": file_id} | session)
-        run(_RESPONSE_UPSERT, _rows(file_id, facts.responses))
-        for name, rows in (
-            ("boundary", facts.boundaries),
-            ("api_error", facts.errors),
-            ("launch", facts.launches),
-            ("agent_return", facts.returns),
-            ("summary", facts.texts),
-            ("bad_line", facts.bad),
+        session = astuple(facts.session)
+        if any(value is not None for value in session):
+            self._connection.execute(SESSION_UPSERT, (file_id, *session))
+        for sql, rows in (
+            (RESPONSE_UPSERT, facts.responses),
+            (INSERT_BOUNDARY, facts.boundaries),
+            (INSERT_API_ERROR, facts.errors),
+            (INSERT_LAUNCH, facts.launches),
+            (INSERT_AGENT_RETURN, facts.returns),
+            (INSERT_SUMMARY, facts.texts),
+            (INSERT_BAD_LINE, facts.bad),
+            (REPLY_UPSERT, facts.replies),
         ):
             if rows:
-                self._db.table(name).insert_all(_rows(file_id, rows), ignore=True)
-        run(_LINE_COUNT_UPSERT, _counts(file_id, facts))
-        for reply in facts.replies:
-            self._save_reply(file_id, reply)
-
-    def _save_reply(self, file_id: int, reply: ReplyFact) -> None:
-        self._connection.execute(_REPLY_UPSERT, _row(file_id, reply))
+                self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
+        self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
+        self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
 
 
-def _row(file_id: int, fact: msgspec.Struct) -> dict[str, Any]:
-    return {"file_id": file_id} | msgspec.structs.asdict(fact)
+def _tokens(text: str, chars: int, estimate: Callable[[str], int]) -> int:
+    # Of a text that was cut the rest counts as what is kept.
+    return round(estimate(text) * max(1.0, chars / len(text))) if text else 0
 
 
-def _rows(file_id: int, facts: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
-    return [_row(file_id, fact) for fact in facts]
+def _peaks(file_id: int, facts: Facts) -> list[tuple[int, str, bool, int]]:
+    peaks: dict[tuple[str, bool], int] = {}
+    for answer in facts.responses:
+        key = answer.model, answer.sidechain
+        peaks[key] = max(peaks.get(key, 0), answer.context_tokens)
+    return [(file_id, *key, tokens) for key, tokens in peaks.items()]
 
 
 def _counts(file_id: int, facts: Facts) -> list[tuple[int, str, int, int]]:
@@ -277,62 +297,3 @@ def _unsigned(number: int) -> int:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-# A message's place is where it was first written (a second compaction appends old
-# history again); its numbers are those of its last line (early lines of clients
-# before 2.1.97 hold a placeholder). A line read twice changes nothing.
-_RESPONSE_UPSERT: Final = """
-INSERT INTO response VALUES (:file_id, :message_id, :offset, :at, :model, :input_tokens,
-    :cache_creation_tokens, :cache_read_tokens, :output_tokens, :context_tokens,
-    :sidechain, :tool_uses, :offset)
-ON CONFLICT (file_id, message_id) DO UPDATE SET
-    model = excluded.model,
-    input_tokens = excluded.input_tokens,
-    cache_creation_tokens = excluded.cache_creation_tokens,
-    cache_read_tokens = excluded.cache_read_tokens,
-    output_tokens = MAX(output_tokens, excluded.output_tokens),
-    context_tokens = excluded.context_tokens,
-    tool_uses = tool_uses + excluded.tool_uses,
-    last_offset = excluded.last_offset
-WHERE excluded.last_offset > last_offset
-"""
-
-_FIRST: Final = ("opened_at", "forked_from", "first_prompt")
-_NEWEST: Final = (
-    "cwd",
-    "client_version",
-    "custom_title",
-    "ai_title",
-    "summary_title",
-    "last_prompt",
-    "model",
-)
-
-_SESSION_UPSERT: Final = (
-    "INSERT INTO session VALUES (:file_id, :started_at, :last_at, :opened_at, :forked_from,"
-    " :cwd, :client_version, :custom_title, :ai_title, :summary_title, :first_prompt,"
-    " :last_prompt, :model)"
-    " ON CONFLICT (file_id) DO UPDATE SET "
-    + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _NEWEST)
-    + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _FIRST)
-    # Lines do not stand in the order of their times; where neither is known it stays NULL.
-    + "".join(
-        f", {name} = {choose}(COALESCE({name}, excluded.{name}), COALESCE(excluded.{name}, {name}))"
-        for name, choose in (("started_at", "MIN"), ("last_at", "MAX"))
-    )
-)
-
-_LINE_COUNT_UPSERT: Final = (
-    "INSERT INTO line_count VALUES (?, ?, ?, ?)"
-    " ON CONFLICT DO UPDATE SET lines = lines + excluded.lines"
-)
-
-_REPLY_UPSERT: Final = """
-INSERT INTO reply (file_id, message_id, offset, at, text)
-VALUES (:file_id, :message_id, :offset, :at, :text)
-ON CONFLICT (file_id) DO UPDATE SET
-    text = CASE WHEN message_id = excluded.message_id
-        THEN text || char(10) || excluded.text ELSE excluded.text END,
-    message_id = excluded.message_id, offset = excluded.offset, at = excluded.at
-"""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from ...core.store import queries
+from ...core.tokens import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ def agent(found: Agent) -> Record:
         "ended_at": time_of(found.ended_at),
         "result_lines": result.lines if result else None,
         "result_chars": result.chars if result else None,
-        "result_tokens": result.estimated_tokens if result else None,
+        "result_tokens": count_of(result.estimated_tokens, result.text) if result else None,
         "expected_format": None,
         "verdict": None,
         "violations": [],
@@ -154,7 +155,7 @@ def summary(row: SummaryRow) -> Record:
         "agent_id": row.agent_id,
         "agent_type": row.agent_type,
         "at": time_of(row.at),
-        "tokens": row.estimated_tokens,
+        "tokens": count_of(row.estimated_tokens, row.text),
         "text": row.text,
     }
 

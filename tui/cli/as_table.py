@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...collectors.clean import clean_text
+from ...core.tokens import count_of
 from ..formats import NOTHING, age, model, percent, tokens
 from .cells import fill, gauge, level, moment, returned, session_id, shorten, since
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
@@ -168,9 +169,8 @@ def summaries(found: Iterable[SummaryRow]) -> list[str]:
     lines: list[str] = []
     for each in found:
         who = each.agent_type or "agent" if each.kind == "agent" else each.kind
-        head = (
-            f"{moment(each.at)}  {who}  {each.session_id}  ≈{tokens(each.estimated_tokens)} tokens"
-        )
+        size = tokens(count_of(each.estimated_tokens, each.text))
+        head = f"{moment(each.at)}  {who}  {each.session_id}  ≈{size} tokens"
         said = each.text.strip("\n").split("\n")
         lines.append(paint(one_line(head), "ok"))
         lines += [f"  {_harmless(line)}".rstrip() for line in said[:TEXT_LINES]]

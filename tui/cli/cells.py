@@ -7,6 +7,7 @@ from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
 from ...core.context import ContextState
+from ...core.tokens import count_of
 from ..formats import NOTHING, age, percent, tokens
 from .columns import Cell
 
@@ -55,7 +56,7 @@ def returned(found: Agent) -> str:
     if found.result is None:
         return NOTHING
     lines = "1 line" if found.result.lines == 1 else f"{found.result.lines:,} lines"
-    return f"{lines} ≈{tokens(found.result.estimated_tokens)}"
+    return f"{lines} ≈{tokens(count_of(found.result.estimated_tokens, found.result.text))}"
 
 
 def session_id(whole: str, short: Mapping[str, str]) -> Cell:

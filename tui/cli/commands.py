@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from ctxtop import __version__
 
+from ...collectors.collect import Collector
 from ...core.store import queries
 from . import as_json, as_table
 from .cells import shorten
@@ -96,7 +97,7 @@ def sessions(context: click.Context) -> int:
 @click.pass_context
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
-    with open_reading(chosen(context)) as found:
+    with open_reading(chosen(context), Collector.scan_and_count) as found:
         listed = found.agents(found.session_id(session))
         return _emit(
             context,
@@ -151,7 +152,7 @@ def warnings(context: click.Context, *, session: str | None) -> int:
 def summaries(context: click.Context, *, session: str | None, search: str) -> int:
     """List what agents returned and compactions kept. Newest first."""
     words = search.encode("utf-8", "replace").decode()
-    with open_reading(chosen(context)) as found:
+    with open_reading(chosen(context), Collector.scan_and_count) as found:
         listed = queries.summaries(found.db, search=words, session_id=found.session_id(session))
         what = f"summaries with {words!r}" if words.strip() else "summaries"
         return _emit(

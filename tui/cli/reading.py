@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...collectors.collect import Collector
 from ...core import fleet
 from ...core.store import queries
 from ...core.store.database import StoreError, is_damage, open_reader, set_aside
@@ -17,7 +18,7 @@ from .report import RefusedError, say_all
 from .start import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...core.agents import Agent
     from ...core.fleet import ContextWarning
@@ -74,7 +75,9 @@ class Reading:
 
 
 @contextmanager
-def open_reading(options: Options) -> Iterator[Reading]:
+def open_reading(
+    options: Options, look: Callable[[Collector], object] = Collector.scan
+) -> Iterator[Reading]:
     """Bring the store up to date unless told not to, and hold one commit of it.
 
     Raises RefusedError, PlaceError or StoreError where there is nothing to read.
@@ -84,7 +87,7 @@ def open_reading(options: Options) -> Iterator[Reading]:
         if not places.store.exists():
             raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
     else:
-        scan(places)
+        scan(places, look)
     try:
         with closing(open_reader(places.store)) as db:
             db.execute("BEGIN")
@@ -104,9 +107,9 @@ def open_reading(options: Options) -> Iterator[Reading]:
         ) from error
 
 
-def scan(places: Places) -> None:
+def scan(places: Places, look: Callable[[Collector], object] = Collector.scan) -> None:
     """Bring the store up to date and tell what it met."""
-    outcome = bring_up_to_date(places)
+    outcome = bring_up_to_date(places, look)
     say_all(outcome.notices)
     say_all(outcome.troubles)
 

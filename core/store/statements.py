@@ -1,0 +1,115 @@
+"""The writer's SQL, made from the facts' own fields: a column is called as its field is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .facts import (
+    AgentMeta,
+    BadLine,
+    BoundaryFact,
+    ErrorFact,
+    LaunchFact,
+    LiveSession,
+    ReplyFact,
+    ResponseFact,
+    ReturnFact,
+    SessionFact,
+    TextFact,
+)
+
+if TYPE_CHECKING:
+    import msgspec
+
+
+def _insert(table: str, fact: type[msgspec.Struct], way: str, *first: str) -> str:
+    columns = (*first, *fact.__struct_fields__)
+    places = ", ".join("?" * len(columns))
+    return f"INSERT {way} INTO {table} ({', '.join(columns)}) VALUES ({places})"
+
+
+def _insert_fact(table: str, fact: type[msgspec.Struct]) -> str:
+    # A line read twice changes nothing.
+    return _insert(table, fact, "OR IGNORE", "file_id")
+
+
+# A message's place is where it was first written (a second compaction appends old
+# history again); its numbers are those of its last line (early lines of clients
+# before 2.1.97 hold a placeholder). A line read twice changes nothing.
+RESPONSE_UPSERT: Final = (
+    _insert("response", ResponseFact, "", "file_id")
+    + """
+ON CONFLICT DO UPDATE SET
+    model = excluded.model,
+    input_tokens = excluded.input_tokens,
+    cache_creation_tokens = excluded.cache_creation_tokens,
+    cache_read_tokens = excluded.cache_read_tokens,
+    output_tokens = MAX(output_tokens, excluded.output_tokens),
+    context_tokens = excluded.context_tokens,
+    tool_uses = tool_uses + excluded.tool_uses,
+    last_offset = excluded.last_offset
+WHERE excluded.last_offset > last_offset
+"""
+)
+
+MODEL_USE_UPSERT: Final = (
+    "INSERT INTO model_use (file_id, model, sidechain, peak_tokens) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET peak_tokens = MAX(peak_tokens, excluded.peak_tokens)"
+)
+
+INSERT_BOUNDARY: Final = _insert_fact("boundary", BoundaryFact)
+INSERT_API_ERROR: Final = _insert_fact("api_error", ErrorFact)
+INSERT_LAUNCH: Final = _insert_fact("launch", LaunchFact)
+INSERT_AGENT_RETURN: Final = _insert_fact("agent_return", ReturnFact)
+INSERT_SUMMARY: Final = _insert_fact("summary", TextFact)
+INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
+
+_FIRST: Final = ("opened_at", "forked_from", "first_prompt")
+_NEWEST: Final = (
+    "cwd",
+    "client_version",
+    "custom_title",
+    "ai_title",
+    "summary_title",
+    "last_prompt",
+    "model",
+)
+
+SESSION_UPSERT: Final = (
+    _insert("session", SessionFact, "", "file_id")
+    + " ON CONFLICT (file_id) DO UPDATE SET "
+    + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _NEWEST)
+    + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _FIRST)
+    # Lines do not stand in the order of their times; where neither is known it stays NULL.
+    + "".join(
+        f", {name} = {choose}(COALESCE({name}, excluded.{name}), COALESCE(excluded.{name}, {name}))"
+        for name, choose in (("started_at", "MIN"), ("last_at", "MAX"))
+    )
+)
+
+LINE_COUNT_UPSERT: Final = (
+    "INSERT INTO line_count VALUES (?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET lines = lines + excluded.lines"
+)
+
+REPLY_UPSERT: Final = (
+    _insert("reply", ReplyFact, "", "file_id")
+    + """
+ON CONFLICT (file_id) DO UPDATE SET
+    text = CASE WHEN message_id = excluded.message_id
+        THEN text || char(10) || excluded.text ELSE excluded.text END,
+    message_id = excluded.message_id, offset = excluded.offset, at = excluded.at
+"""
+)
+
+REPLACE_AGENT_META: Final = _insert("agent_meta", AgentMeta, "OR REPLACE")
+
+INSERT_LIVE: Final = _insert("live", LiveSession, "OR REPLACE")
+
+UNCOUNTED: Final = """
+SELECT summary_id, text, chars, session_id FROM summary s JOIN file USING (file_id)
+WHERE NOT EXISTS (SELECT 1 FROM estimate e WHERE e.summary_id = s.summary_id) LIMIT 100
+"""
+"""A hundred at a time: a transaction that is soon over."""
+
+INSERT_ESTIMATE: Final = "INSERT INTO estimate (summary_id, tokens) VALUES (?, ?)"

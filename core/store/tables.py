@@ -1,0 +1,25 @@
+"""What the store consists of, known without the library that makes it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MIGRATION_SET: Final = "ctxtop"
+
+MIGRATION_NAMES: Final = ("m001_files_and_facts", "m002_sidecars", "m003_answers")
+"""In their order; a store that has another one was written by a newer ctxtop."""
+
+FACT_TABLES: Final = (
+    "session",
+    "response",
+    "model_use",
+    "boundary",
+    "api_error",
+    "launch",
+    "agent_return",
+    "reply",
+    "summary",
+    "line_count",
+    "bad_line",
+)
+"""Tables whose rows belong to one file: read again, they are made again."""
