@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..core.store.facts import ReturnFact, TextFact
-from ..core.tokens import estimate_tokens
 from .clean import clean_text, clean_title
 from .lines import AgentResult, decode_blocks, decode_part, decode_value
 from .times import to_ms
@@ -42,7 +41,6 @@ def text_fact(offset: int, uuid: str, kind: str, line: Line, text: str, **who: s
         text=clean_text(stripped),
         lines=stripped.count("\n") + 1 if stripped else 0,
         chars=len(stripped),
-        estimated_tokens=estimate_tokens(stripped),
     )
 
 
@@ -82,7 +80,7 @@ def read_queued_return(offset: int, line: Line, attachment: Attachment) -> Retur
 def _read_result(offset: int, line: Line, result: AgentResult) -> Returned:
     agent_id = clean_title(result.agent_id or "")
     uuid = line.uuid or f"at {offset}"
-    counts = read_usage(result.usage)
+    context = read_usage(result.usage)[1] if result.usage else None
     tool_use_ids = [
         block.tool_use_id
         for block in (decode_blocks(line.message.content) if line.message else [])
@@ -96,7 +94,7 @@ def _read_result(offset: int, line: Line, result: AgentResult) -> Returned:
         at=to_ms(line.timestamp),
         status=clean_title(result.status or "completed"),
         model=clean_title(result.resolved_model) if result.resolved_model else None,
-        context_tokens=counts.context_tokens if counts else None,
+        context_tokens=context,
         total_tokens=result.total_tokens,
         tool_uses=result.total_tool_use_count,
         duration_ms=result.total_duration_ms,

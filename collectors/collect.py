@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol
@@ -11,14 +12,16 @@ import msgspec
 
 from ..core.store.facts import SourceFile, TailState
 from ..core.store.writer import GONE, StaleTailError
+from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
 from .lines import NotJsonError, ShapeError, decode_line
+from .readers import Task, readers_for
+from .reading import read_next
 from .registry import read_registry
 from .status_line import SNAPSHOTS, read_windows
-from .tail import Change, open_regular, read_tail
-from .transcript import read_lines
+from .tail import Change, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
     from ..core.store.facts import LiveSession
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder, Finding
+    from .readers import Answered, Readers
+    from .reading import Reading
 
-COMMIT_BYTES: Final = 8 * 1024 * 1024
+COMMIT_BYTES: Final = 64 * 1024 * 1024
 COMMIT_S: Final = 0.25
 """A transaction ends after either: rows come in fast batches, and the screen sees them soon."""
 
@@ -96,6 +101,46 @@ class _Batch:
         return self.bytes >= COMMIT_BYTES or time.monotonic() - self.began >= COMMIT_S
 
 
+class _Work:
+    """Files that wait to be read: from the first on, or the largest before all others."""
+
+    def __init__(self, waiting: list[FoundFile]) -> None:
+        self.files: Final = len(waiting)
+        self.size: Final = sum(found.size for found in waiting)
+        self.done = 0
+        self._first = deque(waiting)
+        self._by_size = sorted(waiting, key=lambda found: found.size)
+        self._taken: set[str] = set()
+
+    @property
+    def taken(self) -> int:
+        return len(self._taken)
+
+    @property
+    def is_left(self) -> bool:
+        return self.taken < self.files
+
+    def take_first(self) -> FoundFile | None:
+        while self._first:
+            found = self._first.popleft()
+            if self._take(found):
+                return found
+        return None
+
+    def take_largest(self) -> FoundFile | None:
+        while self._by_size:
+            found = self._by_size.pop()
+            if self._take(found):
+                return found
+        return None
+
+    def _take(self, found: FoundFile) -> bool:
+        if found.relative in self._taken:
+            return False
+        self._taken.add(found.relative)
+        return True
+
+
 class Collector:
     """Brings the store up to date with Claude Code's folder; it belongs to one thread."""
 
@@ -123,6 +168,17 @@ class Collector:
         self._note_gone(finding)
         self.listener.scanned()
 
+    def scan_and_count(self) -> None:
+        """Look at everything once, and count the texts that nobody has counted."""
+        self.scan()
+        self.count_texts()
+
+    def count_texts(self) -> None:
+        """Estimate the tokens of texts that were stored: the table for it takes long to load."""
+        counted = self.writer.count_texts(estimate_tokens)
+        if counted:
+            self.listener.changed(Changed(counted))
+
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""
         self.take(find_files(self.folder, path))
@@ -137,21 +193,14 @@ class Collector:
             self.report(trouble)
         self._take_metas(finding.metas)
         waiting = [found for found in finding.transcripts if self._has_changed(found)]
-        done, in_all = 0, sum(found.size for found in waiting)
-        self._progress(0, len(waiting), 0, in_all)
-        start = 0
-        while start < len(waiting):
-            stop, batch_bytes = self._take_some(waiting, start)
-            done += batch_bytes
-            self._progress(stop, len(waiting), done, in_all)
-            start = stop
+        if waiting:
+            self._take_all(waiting)
 
     def take_paths(self, paths: Iterable[Path]) -> None:
         """Read known transcripts that are said to have grown."""
         waiting = [found for path in sorted(paths) if (found := self._stat(path))]
-        start = 0
-        while start < len(waiting):
-            start, _ = self._take_some(waiting, start)
+        if waiting:
+            self._take_all(waiting)
 
     def read_sidecars(self) -> None:
         """Read the registry and the status line's snapshots."""
@@ -201,16 +250,37 @@ class Collector:
             self._metas |= {meta.path: meta.mtime_ns for meta in changed}
             self.listener.changed(Changed(frozenset(meta.session_id for meta in changed)))
 
-    def _take_some(self, waiting: list[FoundFile], start: int) -> tuple[int, int]:
-        """Read files from `start` until a transaction is full; say where it stopped."""
-        batch = _Batch()
-        position = start
-        with self.writer.transaction():
-            while position < len(waiting) and not batch.is_full:
-                self._take_file(waiting[position], batch)
-                position += 1
-        self._finish(batch)
-        return position, batch.bytes
+    def _take_all(self, waiting: list[FoundFile]) -> None:
+        """Read files in the order given; processes that help read the largest ones meanwhile."""
+        work = _Work(waiting)
+        self._progress(work)
+        with readers_for(work.size) as readers:
+            while work.is_left or readers.is_busy:
+                batch = _Batch()
+                with self.writer.transaction():
+                    while (work.is_left or readers.is_busy) and not batch.is_full:
+                        self._take_next(work, readers, batch)
+                self._finish(batch)
+                work.done += batch.bytes
+                self._progress(work)
+
+    def _take_next(self, work: _Work, readers: Readers, batch: _Batch) -> None:
+        while readers.wants_more and (found := work.take_largest()):
+            try:
+                task = self._task(found)
+            except OSError:
+                task = None
+            if task:
+                readers.give(task)
+            else:
+                self._take_file(found, batch)
+        answered = readers.answer()
+        if answered:
+            self._take_answer(answered, batch)
+        elif found := work.take_first():
+            self._take_file(found, batch)
+        else:
+            readers.wait()
 
     def _finish(self, batch: _Batch) -> None:
         """Take over what was committed, and tell of it."""
@@ -226,6 +296,19 @@ class Collector:
                 more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
                 self.listener.noted(Trouble(paths[0] + more, what, outcome))
 
+    def _take_answer(self, answered: Answered, batch: _Batch) -> None:
+        task, reading = answered.task, answered.reading
+        if reading is None:
+            self._take_file(task.found, batch)
+            return
+        try:
+            self._store(task.source, task.before, reading, batch)
+        except StaleTailError:
+            self._known = self.writer.files() | batch.tails
+        else:
+            task.before = reading.after
+            self._ease(task.found.relative)
+
     def _take_file(self, found: FoundFile, batch: _Batch) -> None:
         try:
             self._read_file(found, batch)
@@ -240,38 +323,43 @@ class Collector:
             self._ease(found.relative)
 
     def _read_file(self, found: FoundFile, batch: _Batch) -> None:
-        source, before = self._known.get(found.relative) or (None, TailState())
-        is_new_or_back = before.offset == 0 or before.size == GONE
+        task = self._task(found, batch)
+        while task:
+            reading = read_next(found.path, task.source, task.before)
+            if reading.change is Change.REWRITTEN:
+                task = self._restart(task, batch)
+                continue
+            self._store(task.source, task.before, reading, batch)
+            if not reading.more:
+                return
+            task.before = reading.after
+
+    def _task(self, found: FoundFile, batch: _Batch | None = None) -> Task | None:
+        """Say where reading a file begins; None for what is no transcript (yet)."""
+        stands = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
+        source, before = stands or (None, TailState())
         if source is None or before.offset == 0:
             source = self._describe(found)
-        if source is None:
-            return
-        while True:
-            read = read_tail(found.path, before)
-            if read.change is Change.REWRITTEN:
-                batch.rewritten.append(found.relative)
-                self.writer.restart(source, before)
-                before = TailState()
-                batch.tails[source.path] = (source, before)
-                batch.touched.add(source.session_id)
-                is_new_or_back = True
-                source = self._describe(found)
-                if source is None:
-                    return
-                continue
-            facts = read_lines(source, read.lines)
-            if read.bad:
-                facts = msgspec.structs.replace(facts, bad=facts.bad + read.bad)
-            if read.change is Change.GROWN or is_new_or_back:
-                self.writer.append(source, before, read.after, facts)
-                batch.touched.add(source.session_id)
-                if before.offset:
-                    batch.newest_ns = max(batch.newest_ns, read.after.mtime_ns)
-            batch.bytes += read.after.offset - before.offset
-            before = read.after
-            batch.tails[source.path] = (source, before)
-            if not read.more:
-                return
+        return Task(found, source, before) if source else None
+
+    def _restart(self, task: Task, batch: _Batch) -> Task | None:
+        batch.rewritten.append(task.found.relative)
+        self.writer.restart(task.source, task.before)
+        batch.tails[task.source.path] = (task.source, TailState())
+        batch.touched.add(task.source.session_id)
+        return self._task(task.found, batch)
+
+    def _store(
+        self, source: SourceFile, before: TailState, reading: Reading, batch: _Batch
+    ) -> None:
+        is_new_or_back = before.offset == 0 or before.size == GONE
+        if reading.change is Change.GROWN or is_new_or_back:
+            self.writer.append(source, before, reading.after, reading.facts)
+            batch.touched.add(source.session_id)
+            if before.offset:
+                batch.newest_ns = max(batch.newest_ns, reading.after.mtime_ns)
+        batch.bytes += reading.after.offset - before.offset
+        batch.tails[source.path] = (source, reading.after)
 
     def _describe(self, found: FoundFile) -> SourceFile | None:
         source = describe(found.relative)
@@ -336,9 +424,8 @@ class Collector:
             self.writer.clear_trouble(place)
             self.listener.eased(place)
 
-    def _progress(self, files: int, files_in_all: int, read: int, in_all: int) -> None:
-        if files_in_all:
-            self.listener.progressed(Progress(files, files_in_all, read, in_all))
+    def _progress(self, work: _Work) -> None:
+        self.listener.progressed(Progress(work.taken, work.files, work.done, work.size))
 
 
 def _session_of(found: FoundFile) -> str | None:

@@ -163,23 +163,24 @@ _blocks: Final = msgspec.json.Decoder(list[Block])
 _text: Final = msgspec.json.Decoder(str)
 
 
-def decode_line(data: bytes) -> Line:
-    """Decode a line; raises NotJsonError or ShapeError with the reason."""
+def decode_line(data: bytes | memoryview) -> Line:
+    """Decode a line whole; raises NotJsonError or ShapeError with the reason."""
     try:
-        if not data.isascii():
-            # A part that is decoded later (Raw) is not checked by the line's decoder.
-            data.decode()
         return _line.decode(data)
     except msgspec.ValidationError as error:
         raise ShapeError(str(error)) from error
     except RecursionError as error:
         raise NotJsonError("nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _decode_leniently(data)
+        return _line.decode(mend(bytes(data)))
 
 
 def decode_blocks(content: Raw | UnsetType) -> list[Block]:
-    """Decode a message's content, which is a string or a list of blocks."""
+    """Decode a message's content, which is a string or a list of blocks.
+
+    Raises NotJsonError where its bytes are not UTF-8: of a part that was only skipped
+    nobody has looked at the bytes.
+    """
     if content is UNSET:
         return []
     try:
@@ -188,35 +189,45 @@ def decode_blocks(content: Raw | UnsetType) -> list[Block]:
         return _blocks.decode(content)
     except msgspec.ValidationError:
         return []
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from error
 
 
 def decode_part(raw: Raw | UnsetType, kind: type[Part]) -> Part | None:
-    """Decode a part that may be missing or of another kind (a string on errors)."""
+    """Decode a part that may be missing or of another kind (a string on errors).
+
+    Raises NotJsonError as `decode_blocks` does.
+    """
     if raw is UNSET or memoryview(raw)[0] != _BRACE:
         return None
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError:
         return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from error
 
 
 def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON
-    """Decode a part whose kind differs by version."""
-    return None if raw is UNSET else msgspec.json.decode(raw)
-
-
-def _decode_leniently(data: bytes) -> Line:
-    # msgspec is stricter than JavaScript's writer: half a surrogate pair and bytes
-    # that are not UTF-8 stand in lines that the client itself still reads.
+    """Decode a part whose kind differs by version; raises NotJsonError as `decode_blocks` does."""
     try:
-        value = json.loads(data.decode("utf-8", "replace"))
+        return None if raw is UNSET else msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from error
+
+
+def mend(line: bytes) -> bytes:
+    """Write a line again that the client still reads although it is not strict JSON.
+
+    Raises NotJsonError with the reason where nothing can read it.
+    """
+    try:
+        value = json.loads(line.decode("utf-8", "replace"))
         if not isinstance(value, dict):
             raise NotJsonError("not an object")
         text = json.dumps(value, ensure_ascii=False)
-        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _line.decode(whole)
-    except msgspec.ValidationError as error:
-        raise ShapeError(str(error)) from error
+        # Half a surrogate pair, as JavaScript writes it, has no bytes in UTF-8.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
     except NotJsonError:
         raise
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BATCH_BYTES: Final = 4 * 1024 * 1024
-"""Read at once: large enough to be fast, small enough to show progress between."""
+BLOCK_BYTES: Final = 1024 * 1024
+"""Read at once: a block stays in the processor's cache while its lines are looked at."""
 
 LONGEST_LINE: Final = 64 * 1024 * 1024
 """Bytes; the longest line that was seen is 4.6 MB, and a line is held in memory whole."""
@@ -27,8 +27,17 @@ LONGEST_LINE: Final = 64 * 1024 * 1024
 ANCHOR_BYTES: Final = 4096
 """Bytes before the offset that are hashed: a removed line shifts all that follows it."""
 
-RawLine = tuple[int, bytes]
-"""A line's byte offset and its bytes without the line end."""
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a file as they stand in it, the last line end included."""
+
+    offset: int = 0
+    """Where in the file the lines stand."""
+    data: bytes = b""
+    """The lines, and perhaps the beginning of the next one."""
+    size: int = 0
+    """Bytes of `data` that are whole lines."""
 
 
 class Change(Enum):
@@ -45,14 +54,14 @@ class TailRead:
 
     change: Change
     after: TailState
-    lines: list[RawLine] = field(default_factory=list)
+    block: Block = Block()
     bad: tuple[BadLine, ...] = ()
     more: bool = False
     """True while the file holds further whole lines."""
 
 
-def read_tail(path: Path, before: TailState, batch: int = BATCH_BYTES) -> TailRead:
-    """Read the lines after `before`, at most about `batch` bytes of them.
+def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
+    """Read the lines after `before`, at most about `block_bytes` of them.
 
     A last line without its line end is kept back: the next read finds it whole.
     Raises OSError where the file cannot be read or is not a regular file.
@@ -62,13 +71,14 @@ def read_tail(path: Path, before: TailState, batch: int = BATCH_BYTES) -> TailRe
         if _is_other(file, status, before):
             return TailRead(Change.REWRITTEN, before)
         file.seek(before.offset)
-        data = file.read(batch)
+        # One byte more than there is: what came meanwhile is seen by the next read.
+        data = file.read(min(block_bytes, status.st_size - before.offset + 1))
         end = data.rfind(b"\n") + 1
         if end:
-            lines = _split(data[:end], before.offset)
-            return _grown(_state(file, status, before.offset + end), lines)
-        if len(data) < batch:
-            return TailRead(Change.NONE, _state(file, status, before.offset))
+            block = Block(before.offset, data, end)
+            return _grown(_state(file, status, block), block)
+        if len(data) < block_bytes:
+            return TailRead(Change.NONE, _standing(status, before))
         return _read_long_line(file, status, before, data)
 
 
@@ -95,56 +105,59 @@ def _is_other(file: BinaryIO, status: os.stat_result, before: TailState) -> bool
 def _anchor(file: BinaryIO, offset: int) -> str:
     start = max(0, offset - ANCHOR_BYTES)
     file.seek(start)
-    return hashlib.blake2b(file.read(offset - start), digest_size=16).hexdigest()
+    return _hash(file.read(offset - start))
 
 
-def _state(file: BinaryIO, status: os.stat_result, offset: int) -> TailState:
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _state(file: BinaryIO, status: os.stat_result, block: Block) -> TailState:
+    offset = block.offset + block.size
+    if block.size >= ANCHOR_BYTES:
+        anchor = _hash(block.data[block.size - ANCHOR_BYTES : block.size])
+    else:
+        anchor = _anchor(file, offset)
+    return _standing(status, TailState(offset=offset, anchor=anchor))
+
+
+def _standing(status: os.stat_result, at: TailState) -> TailState:
     return TailState(
         device=status.st_dev,
         inode=status.st_ino,
-        offset=offset,
-        anchor=_anchor(file, offset) if offset else "",
+        offset=at.offset,
+        anchor=at.anchor,
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
     )
 
 
-def _split(data: bytes, offset: int) -> list[RawLine]:
-    lines: list[RawLine] = []
-    for line in data.split(b"\n")[:-1]:
-        # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
-        text = line.strip(b"\0 \t\r") if line[:1] != b"{" or line[-1:] != b"}" else line
-        if text:
-            lines.append((offset, text))
-        offset += len(line) + 1
-    return lines
-
-
 def _read_long_line(
     file: BinaryIO, status: os.stat_result, before: TailState, head: bytes
 ) -> TailRead:
-    parts, length = [head], len(head)
-    while True:
-        part = file.read(BATCH_BYTES)
+    # Its end is looked for first, so that it is held in memory once.
+    length, end = len(head), -1
+    while end < 0:
+        part = file.read(BLOCK_BYTES)
         if not part:
-            return TailRead(Change.NONE, _state(file, status, before.offset))
+            return TailRead(Change.NONE, _standing(status, before))
         end = part.find(b"\n")
-        length += len(part) if end < 0 else end
-        if length <= LONGEST_LINE:
-            parts.append(part if end < 0 else part[: end + 1])
-        if end >= 0:
-            break
-    after = _state(file, status, before.offset + length + 1)
-    if length > LONGEST_LINE:
-        reason = f"longer than {LONGEST_LINE >> 20} MiB"
-        bad = (BadLine(before.offset, length, reason),)
-        return _grown(after, [], bad)
-    return _grown(after, _split(b"".join(parts), before.offset))
+        length += len(part) if end < 0 else end + 1
+    if length - 1 <= LONGEST_LINE:
+        file.seek(before.offset)
+        block = Block(before.offset, file.read(length), length)
+        if len(block.data) < length:
+            return TailRead(Change.NONE, _standing(status, before))
+        return _grown(_state(file, status, block), block)
+    offset = before.offset + length
+    after = _standing(status, TailState(offset=offset, anchor=_anchor(file, offset)))
+    reason = f"longer than {LONGEST_LINE >> 20} MiB"
+    return _grown(after, Block(), (BadLine(before.offset, length - 1, reason),))
 
 
-def _grown(after: TailState, lines: list[RawLine], bad: tuple[BadLine, ...] = ()) -> TailRead:
+def _grown(after: TailState, block: Block, bad: tuple[BadLine, ...] = ()) -> TailRead:
     more = after.offset < after.size
     if more:
         # Not the file's size: where reading ends here, the file is to look changed.
         after = replace(after, size=after.offset)
-    return TailRead(Change.GROWN, after, lines, bad, more)
+    return TailRead(Change.GROWN, after, block, bad, more)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
+
+_LENGTH: Final = len("2026-11-20T10:00:00.000Z")
 
 
 def to_ms(timestamp: str | None) -> int | None:
@@ -16,3 +19,15 @@ def to_ms(timestamp: str | None) -> int | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+def span(timestamps: list[str]) -> tuple[int | None, int | None, int | None]:
+    """Tell the first of these times, the earliest and the latest, in milliseconds since 1970."""
+    if not timestamps:
+        return None, None, None
+    moments = [to_ms(timestamps[0]), to_ms(min(timestamps)), to_ms(max(timestamps))]
+    if None in moments or any(len(stamp) != _LENGTH or stamp[-1] != "Z" for stamp in timestamps):
+        # Only times that are all written in the client's own way sort as text does.
+        moments = [moment for stamp in timestamps if (moment := to_ms(stamp)) is not None]
+    known = [moment for moment in moments if moment is not None]
+    return (known[0], min(known), max(known)) if known else (None, None, None)

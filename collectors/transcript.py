@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from ..core.store.facts import (
     BadLine,
     BoundaryFact,
@@ -12,11 +14,12 @@ from ..core.store.facts import (
     FileKind,
     LaunchFact,
     ReplyFact,
-    ResponseFact,
     SessionFact,
 )
 from . import agent_returns
+from .answers import Answers
 from .clean import clean_text, clean_title
+from .glance import brings_agent, called_tools, glance_at, is_tool_result
 from .line_types import (
     ATTACHMENTS,
     BULK,
@@ -28,33 +31,36 @@ from .line_types import (
 )
 from .lines import (
     AgentInput,
-    Block,
     Line,
     NotJsonError,
     ShapeError,
     decode_blocks,
     decode_line,
     decode_part,
+    mend,
 )
 from .refusals import read_refusal
-from .times import to_ms
-from .usage import read_usage
+from .times import span, to_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ..core.store.facts import ErrorFact, ReturnFact, SourceFile, TextFact
-    from .tail import RawLine
+    from .glance import Glance, MessageGlance
+    from .lines import Block as ContentBlock
+    from .tail import Block
+
+_OPEN, _CLOSE, _TYPE = b"{}t"
+_AROUND: Final = b"\0 \t\r"
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of an answer that the client made up: no request, no usage."""
 
 
-def read_lines(source: SourceFile, lines: Iterable[RawLine]) -> Facts:
-    """Read a run of whole lines; the same lines give the same facts, however they are cut."""
+def read_block(source: SourceFile, block: Block) -> Facts:
+    """Read whole lines; the same lines give the same facts, however they are cut."""
     reading = _Reading(source)
-    for offset, data in lines:
-        reading.read(offset, data)
+    reading.read(block)
     return reading.facts()
 
 
@@ -63,12 +69,12 @@ class _Reading:
 
     def __init__(self, source: SourceFile) -> None:
         self.source: Final = source
+        self.is_agent: Final = source.kind is FileKind.AGENT
         self.lines = 0
-        self.opened_at: int | None = None
-        self.started_at: int | None = None
-        self.last_at: int | None = None
+        self.times: list[str] = []
+        self.cwd = self.version = ""
         self.session: dict[str, str] = {}
-        self.responses: list[ResponseFact] = []
+        self.answers: Final = Answers()
         self.boundaries: list[BoundaryFact] = []
         self.errors: list[ErrorFact] = []
         self.launches: list[LaunchFact] = []
@@ -79,91 +85,130 @@ class _Reading:
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
 
-    def read(self, offset: int, data: bytes) -> None:
-        """Take one line in."""
-        self.lines += 1
-        head = FIRST_KEY.match(data)
-        if head and head[1] in BULK and data.endswith(b"}") and self.opened_at is not None:
-            self.ignored[head[1].decode()] += 1
-            return
+    def read(self, block: Block) -> None:
+        """Take the lines of a block in, each where it stands."""
+        data, first = block.data, block.offset
+        view, find = memoryview(data), data.find
+        position, end = 0, block.size
+        while position < end:
+            stop = find(b"\n", position)
+            if data[position] == _OPEN and data[stop - 1] == _CLOSE:
+                self.lines += 1
+                line = view[position:stop]
+                # Only what is no message names its type first.
+                kind = FIRST_KEY.match(line) if data[position + 2] == _TYPE else None
+                if kind and self.times and kind[1] in BULK:
+                    self.ignored[kind[1].decode()] += 1
+                else:
+                    self._read_line(first + position, line)
+            else:
+                self._read_odd_line(first + position, data[position:stop])
+            position = stop + 1
+
+    def _read_odd_line(self, offset: int, data: bytes) -> None:
+        # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
+        line = data.strip(_AROUND)
+        if line:
+            self.lines += 1
+            self._read_line(offset, memoryview(line))
+
+    def _read_line(self, offset: int, line: memoryview) -> None:
         try:
-            line = decode_line(data)
-        except NotJsonError as error:
-            self.bad.append(BadLine(offset, len(data), clean_title(f"not JSON: {error}")))
-            return
+            self._take(offset, line)
+        except NotJsonError:
+            self._read_mended_line(offset, bytes(line))
         except ShapeError as error:
             self.unknown[clean_title(f"unexpected shape: {error}")] += 1
-            return
-        self._note_session(line)
-        reader = _READERS.get(line.type or "")
-        if reader:
-            reader(self, offset, line)
-        elif line.type in METADATA:
-            self.ignored[line.type] += 1
+
+    def _read_mended_line(self, offset: int, line: bytes) -> None:
+        try:
+            self._take(offset, memoryview(mend(line)))
+        except NotJsonError as error:
+            self.bad.append(BadLine(offset, len(line), clean_title(f"not JSON: {error}")))
+        except ShapeError as error:
+            self.unknown[clean_title(f"unexpected shape: {error}")] += 1
+
+    def _take(self, offset: int, line: memoryview) -> None:
+        seen = glance_at(line)
+        if seen.timestamp:
+            self.times.append(seen.timestamp)
+        if seen.cwd:
+            self.cwd = seen.cwd
+        if seen.version:
+            self.version = seen.version
+        if seen.forked_from and seen.forked_from.session_id:
+            self.session.setdefault("forked_from", clean_title(seen.forked_from.session_id))
+        kind, message = seen.type, seen.message
+        if kind == "assistant" and message:
+            self._take_assistant(offset, line, seen, message)
+        elif kind == "user" and message:
+            if not is_tool_result(message) or brings_agent(seen) or seen.is_compact_summary:
+                self._read_user(offset, decode_line(line))
         else:
-            self.unknown[clean_title(line.type or "no type")] += 1
+            self._take_other(offset, line, seen)
+
+    def _take_assistant(
+        self, offset: int, line: memoryview, seen: Glance, message: MessageGlance
+    ) -> None:
+        if seen.is_api_error_message or message.model == SYNTHETIC:
+            self._read_made_up(offset, decode_line(line))
+            return
+        tools = called_tools(message)
+        aside = bool(seen.is_sidechain) and not self.is_agent
+        self.answers.add(offset, seen, message, sidechain=aside, tool_uses=len(tools))
+        if self.is_agent or not TOOLS_THAT_START_AGENTS.isdisjoint(tools):
+            self._read_answer(offset, decode_line(line))
+
+    def _take_other(self, offset: int, line: memoryview, seen: Glance) -> None:
+        kind = seen.type or "no type"
+        reader = _READERS.get(kind)
+        if reader:
+            reader(self, offset, decode_line(line))
+        elif kind in METADATA:
+            self.ignored[kind] += 1
+        elif kind in {"assistant", "user"}:
+            self.unknown[f"{kind} without a message"] += 1
+        else:
+            self.unknown[clean_title(kind)] += 1
 
     def facts(self) -> Facts:
         """Hand over what was gathered."""
+        opened_at, started_at, last_at = span(self.times)
         return Facts(
             lines=self.lines,
             session=SessionFact(
-                started_at=self.started_at,
-                last_at=self.last_at,
-                opened_at=self.opened_at,
+                started_at=started_at,
+                last_at=last_at,
+                opened_at=opened_at,
+                cwd=clean_title(self.cwd) or None,
+                client_version=clean_title(self.version) or None,
                 **self.session,
             ),
-            responses=tuple(self.responses),
+            responses=self.answers.to_facts(),
             boundaries=tuple(self.boundaries),
             errors=tuple(self.errors),
             launches=tuple(self.launches),
             returns=tuple(self.returns),
             texts=tuple(self.texts),
-            replies=tuple(self.replies),
+            replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
             unknown=dict(self.unknown),
         )
 
-    def read_assistant(self, offset: int, line: Line) -> None:
-        """Note the answer, the agents that it starts, and an agent's reply."""
-        message = line.message
-        if message is None:
-            self.unknown["assistant without a message"] += 1
-            return
-        if line.is_api_error_message or message.model == SYNTHETIC:
-            self._read_made_up(offset, line)
-            return
-        blocks = decode_blocks(message.content)
-        message_id = message.id or line.uuid or f"at {offset}"
-        tools = [block for block in blocks if block.type == "tool_use"]
-        counts = read_usage(message.usage)
-        if counts:
-            self.responses.append(
-                ResponseFact(
-                    offset=offset,
-                    message_id=message_id,
-                    at=to_ms(line.timestamp),
-                    model=clean_title(message.model or ""),
-                    input_tokens=counts.usage.input_tokens,
-                    cache_creation_tokens=counts.usage.cache_creation_tokens,
-                    cache_read_tokens=counts.usage.cache_read_tokens,
-                    output_tokens=counts.usage.output_tokens,
-                    context_tokens=counts.context_tokens,
-                    sidechain=self._is_aside(line),
-                    tool_uses=len(tools),
-                )
-            )
-        for tool in tools:
-            self._note_launch(offset, line, tool)
-        if self.source.kind is FileKind.AGENT:
-            self._note_reply(offset, message_id, line, blocks)
+    def _read_answer(self, offset: int, line: Line) -> None:
+        """Note the agents that an answer starts, and an agent's reply."""
+        blocks = decode_blocks(line.message.content) if line.message else []
+        for block in blocks:
+            if block.type == "tool_use":
+                self._note_launch(offset, line, block)
+        if self.is_agent:
+            self._note_reply(offset, line, blocks)
 
-    def read_user(self, offset: int, line: Line) -> None:
+    def _read_user(self, offset: int, line: Line) -> None:
         """Note a summary, what an agent returned, or a person's prompt."""
         message = line.message
         if message is None:
-            self.unknown["user without a message"] += 1
             return
         if line.is_compact_summary:
             self.texts.append(agent_returns.summary_fact(offset, line))
@@ -219,22 +264,9 @@ class _Reading:
             if value and clean_title(value):
                 self.session[name] = clean_title(value)
 
-    def _note_session(self, line: Line) -> None:
-        at = to_ms(line.timestamp)
-        if at is not None:
-            self.opened_at = at if self.opened_at is None else self.opened_at
-            self.started_at = at if self.started_at is None else min(self.started_at, at)
-            self.last_at = at if self.last_at is None else max(self.last_at, at)
-        if line.cwd:
-            self.session["cwd"] = clean_title(line.cwd)
-        if line.forked_from and line.forked_from.session_id:
-            self.session.setdefault("forked_from", clean_title(line.forked_from.session_id))
-        if line.version:
-            self.session["client_version"] = clean_title(line.version)
-
     def _is_aside(self, line: Line) -> bool:
         """Say whether a line of a session's file belongs to an agent (clients up to 2.0)."""
-        return bool(line.is_sidechain) and self.source.kind is FileKind.SESSION
+        return bool(line.is_sidechain) and not self.is_agent
 
     def _read_made_up(self, offset: int, line: Line) -> None:
         refusal = read_refusal(offset, line, to_ms(line.timestamp))
@@ -243,7 +275,7 @@ class _Reading:
         else:
             self.ignored["assistant/synthetic"] += 1
 
-    def _note_launch(self, offset: int, line: Line, tool: Block) -> None:
+    def _note_launch(self, offset: int, line: Line, tool: ContentBlock) -> None:
         if tool.name not in TOOLS_THAT_START_AGENTS or tool.id is None:
             return
         asked = decode_part(tool.input, AgentInput) or AgentInput()
@@ -257,11 +289,15 @@ class _Reading:
             )
         )
 
-    def _note_reply(self, offset: int, message_id: str, line: Line, blocks: list[Block]) -> None:
+    def _note_reply(self, offset: int, line: Line, blocks: list[ContentBlock]) -> None:
         text = "\n".join(block.text or "" for block in blocks if block.type == "text").strip()
-        if text:
+        if text and line.message:
+            message_id = line.message.id or line.uuid or f"at {offset}"
             at = to_ms(line.timestamp)
-            self.replies.append(ReplyFact(offset, message_id, at, clean_text(text)))
+            if self.replies and self.replies[-1].message_id != message_id:
+                # Only the last answer of an agent is its reply.
+                self.replies.clear()
+            self.replies.append(ReplyFact(offset, message_id, at, text))
 
     def _note_boundary(self, offset: int, line: Line) -> None:
         said = line.compact_metadata
@@ -281,7 +317,7 @@ class _Reading:
         )
 
 
-def _typed(blocks: list[Block]) -> str | None:
+def _typed(blocks: list[ContentBlock]) -> str | None:
     for block in blocks:
         if block.type == "text" and block.text and not MACHINE_TEXT.match(block.text):
             return clean_title(block.text) or None
@@ -289,8 +325,6 @@ def _typed(blocks: list[Block]) -> str | None:
 
 
 _READERS: Final[dict[str, Callable[[_Reading, int, Line], None]]] = {
-    "assistant": _Reading.read_assistant,
-    "user": _Reading.read_user,
     "system": _Reading.read_system,
     "attachment": _Reading.read_attachment,
     "custom-title": _Reading.read_title,

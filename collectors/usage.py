@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.usage import Usage, context_tokens
@@ -12,22 +11,11 @@ if TYPE_CHECKING:
     from .lines import Usage as UsageLine
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What one answer says of its tokens."""
-
-    usage: Usage
-    """Spent: sums over a server-side tool loop."""
-    context_tokens: int
-    """In context: the last iteration of that loop alone."""
-
-
-def read_usage(usage: UsageLine | None) -> Counts | None:
-    """Read the counts; None where a line has no usage."""
-    if usage is None:
-        return None
-    last = _last_message(usage.iterations or []) or usage
-    return Counts(_usage(usage), context_tokens(_usage(last)))
+def read_usage(usage: UsageLine) -> tuple[Usage, int]:
+    """Read what was spent, summed over a server-side tool loop, and what its last step saw."""
+    spent = _usage(usage)
+    last = _last_message(usage.iterations) if usage.iterations else None
+    return spent, context_tokens(spent if last is None else _usage(last))
 
 
 def _last_message(iterations: list[Iteration]) -> Iteration | None:
@@ -40,19 +28,17 @@ def _last_message(iterations: list[Iteration]) -> Iteration | None:
 
 def _usage(counts: Iteration) -> Usage:
     return Usage(
-        input_tokens=counts.input_tokens or 0,
-        cache_creation_tokens=_cache_creation(counts),
-        cache_read_tokens=counts.cache_read_input_tokens or 0,
-        output_tokens=counts.output_tokens or 0,
+        counts.input_tokens or 0,
+        _cache_creation(counts),
+        counts.cache_read_input_tokens or 0,
+        counts.output_tokens or 0,
     )
 
 
 def _cache_creation(counts: Iteration) -> int:
     """Take the larger of the flat and the nested form: clients before 2.1.152 wrote a flat 0."""
-    nested = counts.cache_creation
-    by_lifetime = 0
-    if nested:
-        by_lifetime = (nested.ephemeral_5m_input_tokens or 0) + (
-            nested.ephemeral_1h_input_tokens or 0
-        )
-    return max(counts.cache_creation_input_tokens or 0, by_lifetime)
+    flat, nested = counts.cache_creation_input_tokens or 0, counts.cache_creation
+    if nested is None:
+        return flat
+    by_lifetime = (nested.ephemeral_5m_input_tokens or 0) + (nested.ephemeral_1h_input_tokens or 0)
+    return max(flat, by_lifetime)

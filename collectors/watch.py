@@ -61,6 +61,7 @@ def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Even
         try:
             watch = _Watch(Collector(folder, writer, listener), stop)
             watch.scan()
+            watch.collector.count_texts()
             if waiting:
                 waiting = False
                 listener.eased(place)
@@ -114,6 +115,7 @@ class _Watch:
             for changes in self._changes(places):
                 self._take(changes)
                 self._look_at_the_clock()
+                self.collector.count_texts()
                 if self._places() != places:
                     return
         except FileNotFoundError:

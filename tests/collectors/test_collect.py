@@ -310,7 +310,7 @@ def test_a_stale_writer_stores_nothing(
     path: Path, claude: ClaudeFolder, writer: Writer, store: Path
 ) -> None:
     from ctxtop.collectors.tail import read_tail
-    from ctxtop.collectors.transcript import read_lines
+    from ctxtop.collectors.transcript import read_block
 
     write(path, [user(), assistant("m1")])
     Collector(claude, writer, Recorder()).scan()
@@ -319,7 +319,7 @@ def test_a_stale_writer_stores_nothing(
     read = read_tail(path, TailState())
 
     with pytest.raises(StaleTailError):
-        writer.append(source, TailState(), read.after, read_lines(source, read.lines))
+        writer.append(source, TailState(), read.after, read_block(source, read.block))
     with pytest.raises(StaleTailError):
         writer.restart(source, TailState())
     assert dump(store) == before

@@ -252,7 +252,7 @@ def test_a_file_whose_reading_fails_half_way_is_read_to_its_end(
 ) -> None:
     lines = [assistant(f"m{number}") for number in range(20)]
     write(claude.projects / MAIN, lines)
-    from ctxtop.collectors import collect
+    from ctxtop.collectors import reading
 
     calls = 0
 
@@ -261,9 +261,9 @@ def test_a_file_whose_reading_fails_half_way_is_read_to_its_end(
         calls += 1
         if calls == 3:
             raise OSError(5, "Input/output error")
-        return tail.read_tail(path, before, batch=2000)
+        return tail.read_tail(path, before, block_bytes=2000)
 
-    monkeypatch.setattr(collect, "read_tail", short)
+    monkeypatch.setattr(reading, "read_tail", short)
     collector.scan()
     part = len(dump(store)["response"])
     collector.scan()
@@ -284,7 +284,7 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
     collector.scan()
     lines = [assistant(f"m{number}") for number in range(20)]
     write(path, lines)
-    from ctxtop.collectors import collect
+    from ctxtop.collectors import reading
 
     calls = 0
 
@@ -293,9 +293,9 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
         calls += 1
         if calls == 3:
             path.unlink()
-        return tail.read_tail(read, before, batch=2000)
+        return tail.read_tail(read, before, block_bytes=2000)
 
-    monkeypatch.setattr(collect, "read_tail", vanishing)
+    monkeypatch.setattr(reading, "read_tail", vanishing)
     if told:
         collector.take_paths([path])
     else:

@@ -51,6 +51,7 @@ CHILD: Final = """
 import os, signal, sys
 from pathlib import Path
 import ctxtop.collectors.collect as collect
+import ctxtop.collectors.reading as reading
 import ctxtop.collectors.tail as tail
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.core.store import writer as writing
@@ -60,7 +61,7 @@ from tests.recorder import Recorder
 _, _, root, store, hook, count = sys.argv
 collect.COMMIT_BYTES = 100_000
 read_tail = tail.read_tail
-collect.read_tail = lambda path, before: read_tail(path, before, batch=60_000)
+reading.read_tail = lambda path, before: read_tail(path, before, block_bytes=60_000)
 left = int(count)
 
 def die_at(function, after):

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from ctxtop.collectors.transcript import read_lines
+from ctxtop.collectors.tail import Block
+from ctxtop.collectors.transcript import read_block
 from ctxtop.core.store.facts import Facts, FileKind, SourceFile
 
 from ..transcripts import (
@@ -42,11 +43,11 @@ AGENT = SourceFile(
 
 
 def read(*lines: JsonLine | bytes, source: SourceFile = MAIN) -> Facts:
-    offset, raw = 0, []
-    for data in encode(lines).split(b"\n")[:-1]:
-        raw.append((offset, data))
-        offset += len(data) + 1
-    return read_lines(source, raw)
+    return read_block(source, block(encode(lines)))
+
+
+def block(data: bytes) -> Block:
+    return Block(0, data, len(data))
 
 
 def test_an_answer() -> None:
@@ -442,3 +443,12 @@ def test_a_launch_and_a_reply_belong_to_their_answer() -> None:
 def test_the_builders_time_is_the_stores_time() -> None:
     assert time(0) == "2026-11-20T10:00:00.000Z"
     assert read(user(at=0)).session.started_at == START_MS
+
+
+def test_what_is_no_text_around_a_line_is_taken_off() -> None:
+    lines = [json.dumps(assistant(f"m{number}")).encode() for number in range(3)]
+    data = b"\0\0\0" + lines[0] + b"\n" + lines[1] + b"\r\n\n  \n\0\0\n\t" + lines[2] + b" \n"
+    facts = read_block(MAIN, block(data))
+
+    assert [answer.message_id for answer in facts.responses] == ["m0", "m1", "m2"]
+    assert (facts.lines, facts.bad) == (3, ())

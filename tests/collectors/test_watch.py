@@ -299,7 +299,7 @@ def test_pages_that_are_damaged_on_the_disk_are_found_at_the_next_start(
         until(lambda: len(answers(store)) == 300)
     data = bytearray(store.read_bytes())
     size = int.from_bytes(data[16:18], "big")
-    root = ask(store, "SELECT rootpage FROM sqlite_schema WHERE name = 'response_place'")[0][0]
+    root = ask(store, "SELECT rootpage FROM sqlite_schema WHERE name = 'response_message'")[0][0]
     for place in range((root - 1) * size, root * size):
         data[place] = 0xA5
     store.write_bytes(bytes(data))

@@ -1,0 +1,90 @@
+"""The lines of one answer as one fact: a block of content a line, the same counts in each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..core.store.facts import ResponseFact
+from .clean import clean_title
+from .lines import Usage  # noqa: TC001 -- msgspec reads it
+from .times import to_ms
+from .usage import read_usage
+
+if TYPE_CHECKING:
+    from .glance import Glance, MessageGlance
+
+
+class Answer(msgspec.Struct, gc=False):
+    """What the lines of one message say, as far as they were read."""
+
+    message_id: str
+    offset: int
+    last_offset: int
+    timestamp: str | None
+    model: str | None
+    usage: Usage
+    output_tokens: int
+    sidechain: bool
+    tool_uses: int
+
+
+class Answers:
+    """The answers of one run of lines, in the order in which they begin."""
+
+    def __init__(self) -> None:
+        self._by_message: dict[str, Answer] = {}
+
+    def add(
+        self, offset: int, line: Glance, message: MessageGlance, *, sidechain: bool, tool_uses: int
+    ) -> None:
+        """Take one line in; a line without counts tells of no answer."""
+        usage = message.usage
+        if usage is None:
+            return
+        message_id = message.id or line.uuid or f"at {offset}"
+        output = usage.output_tokens or 0
+        answer = self._by_message.get(message_id)
+        if answer is None:
+            self._by_message[message_id] = Answer(
+                message_id,
+                offset,
+                offset,
+                line.timestamp,
+                message.model,
+                usage,
+                output,
+                sidechain,
+                tool_uses,
+            )
+            return
+        answer.last_offset = offset
+        answer.model = message.model
+        answer.usage = usage
+        answer.tool_uses += tool_uses
+        if output > answer.output_tokens:
+            answer.output_tokens = output
+
+    def to_facts(self) -> tuple[ResponseFact, ...]:
+        """Hand over one fact an answer."""
+        return tuple(map(_to_fact, self._by_message.values()))
+
+
+def _to_fact(answer: Answer) -> ResponseFact:
+    """Take the counts of the last line; its output is the most that any line said."""
+    spent, context = read_usage(answer.usage)
+    return ResponseFact(
+        offset=answer.offset,
+        last_offset=answer.last_offset,
+        message_id=answer.message_id,
+        at=to_ms(answer.timestamp),
+        model=clean_title(answer.model or ""),
+        input_tokens=spent.input_tokens,
+        cache_creation_tokens=spent.cache_creation_tokens,
+        cache_read_tokens=spent.cache_read_tokens,
+        output_tokens=answer.output_tokens,
+        context_tokens=context,
+        sidechain=answer.sidechain,
+        tool_uses=answer.tool_uses,
+    )

@@ -1,0 +1,90 @@
+"""A first look at a line: what it is and what most lines are read for; no text is decoded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from .lines import Fork, NotJsonError, ShapeError, Usage
+
+Odd = list[Raw] | str | int | float | bool | None
+"""What stands where an object is usual: an error's text, or what nobody has written yet."""
+
+
+class BlockGlance(msgspec.Struct, gc=False):
+    """One block of a message's content."""
+
+    type: str | None = None
+    name: str | None = None
+
+
+class MessageGlance(msgspec.Struct, gc=False):
+    """`message` of a user's or assistant's line."""
+
+    id: str | None = None
+    model: str | None = None
+    content: list[BlockGlance | Odd] | BlockGlance | str | int | float | bool | None = None
+    usage: Usage | None = None
+
+
+class ResultGlance(msgspec.Struct, gc=False, rename="camel"):
+    """`toolUseResult`, of which only an agent's has an id."""
+
+    agent_id: Raw | UnsetType = UNSET
+
+
+class Glance(msgspec.Struct, gc=False, rename="camel"):
+    """What the reading of any line begins with."""
+
+    type: str | None = None
+    timestamp: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    message: MessageGlance | None = None
+    tool_use_result: ResultGlance | Odd = None
+    is_sidechain: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    forked_from: Fork | None = None
+    uuid: str | None = None
+
+
+_decode: Final = msgspec.json.Decoder(Glance).decode
+
+
+def glance_at(line: memoryview) -> Glance:
+    """Look at a line; raises NotJsonError or ShapeError with the reason."""
+    try:
+        return _decode(line)
+    except msgspec.ValidationError as error:
+        raise ShapeError(str(error)) from error
+    except RecursionError as error:
+        raise NotJsonError("nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from error
+
+
+def is_tool_result(message: MessageGlance) -> bool:
+    """Say whether a user's message begins with a tool's result."""
+    content = message.content
+    first = content[0] if type(content) is list and content else None
+    return type(first) is BlockGlance and first.type == "tool_result"
+
+
+def called_tools(message: MessageGlance) -> list[str]:
+    """Name the tools that an answer calls."""
+    if type(message.content) is not list:
+        return []
+    return [
+        block.name or ""
+        for block in message.content
+        if type(block) is BlockGlance and block.type == "tool_use"
+    ]
+
+
+def brings_agent(line: Glance) -> bool:
+    """Say whether a tool's result names an agent."""
+    result = line.tool_use_result
+    return type(result) is ResultGlance and result.agent_id is not UNSET

@@ -1,0 +1,202 @@
+"""Other processes that read while the collector stores, where there is much to read."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from .reader_process import LENGTH, Job, pack, unpack_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..core.store.facts import SourceFile, TailState
+    from .folder import FoundFile
+    from .reading import Reading
+
+MUCH_BYTES: Final = 24 * 1024 * 1024
+"""From here on a second process reads more than its start costs (60 ms)."""
+
+MOST_READERS: Final = 3
+"""One process stores what they read, and more would wait for it."""
+
+AHEAD_BYTES: Final = 16 * 1024 * 1024
+"""Of files that a process is told of before it has answered: it never waits for the next."""
+
+_PIPE_BYTES: Final = 1024 * 1024
+"""What a process can answer before somebody listens."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A file that a process reads, and how far its answers have come."""
+
+    found: FoundFile
+    source: SourceFile
+    before: TailState
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The next answer to a task; without a reading the file is for the collector to look at."""
+
+    task: Task
+    reading: Reading | None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One process, what it was asked, and what it has said so far."""
+
+    process: subprocess.Popen[bytes]
+    tasks: dict[int, Task] = field(default_factory=dict)
+    heard: bytearray = field(default_factory=bytearray)
+
+    @property
+    def ahead(self) -> int:
+        return sum(task.found.size for task in self.tasks.values())
+
+    @property
+    def output(self) -> int:
+        stream = self.process.stdout
+        return stream.fileno() if stream else -1
+
+
+class Readers:
+    """The processes of one scan."""
+
+    def __init__(self, readers: list[_Reader]) -> None:
+        self._readers = readers
+        self._number = 0
+        self._answers: deque[Answered] = deque()
+
+    @property
+    def is_busy(self) -> bool:
+        """Say whether an answer is still to come."""
+        return bool(self._answers) or any(reader.tasks for reader in self._readers)
+
+    @property
+    def wants_more(self) -> bool:
+        """Say whether a process has little left to read."""
+        return any(reader.ahead < AHEAD_BYTES for reader in self._readers)
+
+    def give(self, task: Task) -> None:
+        """Tell the process with the least to do of a file."""
+        reader = min(self._readers, key=lambda each: each.ahead)
+        self._number += 1
+        reader.tasks[self._number] = task
+        job = Job(self._number, str(task.found.path), task.source, task.before)
+        try:
+            stream = reader.process.stdin
+            if stream:
+                stream.write(pack(job))
+                stream.flush()
+        except OSError:
+            self._bury(reader)
+
+    def answer(self) -> Answered | None:
+        """Take the next answer that is there, without waiting."""
+        if not self._answers:
+            self._listen(0)
+        return self._answers.popleft() if self._answers else None
+
+    def wait(self) -> None:
+        """Wait until there is an answer, or no process is left."""
+        while self.is_busy and not self._answers:
+            self._listen(None)
+
+    def close(self) -> None:
+        """End every process."""
+        for reader in self._readers:
+            _end(reader.process)
+        self._readers = []
+
+    def _listen(self, timeout_s: float | None) -> None:
+        waiting = {reader.output: reader for reader in self._readers if reader.tasks}
+        if not waiting:
+            return
+        for output in select.select(list(waiting), [], [], timeout_s)[0]:
+            self._hear(waiting[output])
+
+    def _hear(self, reader: _Reader) -> None:
+        try:
+            data = os.read(reader.output, _PIPE_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self._bury(reader)
+            return
+        heard = reader.heard
+        heard += data
+        start = 0
+        while len(heard) - start >= LENGTH.size:
+            end = start + LENGTH.size + LENGTH.unpack_from(heard, start)[0]
+            if len(heard) < end:
+                break
+            self._note(reader, bytes(heard[start + LENGTH.size : end]))
+            start = end
+        del heard[:start]
+
+    def _note(self, reader: _Reader, frame: bytes) -> None:
+        answer = unpack_answer(frame)
+        task = reader.tasks[answer.number]
+        if answer.is_last:
+            del reader.tasks[answer.number]
+        self._answers.append(Answered(task, answer.reading))
+
+    def _bury(self, reader: _Reader) -> None:
+        """Give back what a process that ended has not answered."""
+        self._readers.remove(reader)
+        self._answers += [Answered(task, None) for task in reader.tasks.values()]
+        _end(reader.process)
+
+
+@contextmanager
+def readers_for(size: int) -> Iterator[Readers]:
+    """Start as many processes as help to read `size` bytes, none where they would not."""
+    readers = Readers(_start(size))
+    try:
+        yield readers
+    finally:
+        readers.close()
+
+
+def _start(size: int) -> list[_Reader]:
+    # Windows cannot wait for several pipes at once; there the collector reads alone.
+    if size < MUCH_BYTES or sys.platform == "win32":
+        return []
+    started = []
+    for _ in range(min(MOST_READERS, _cores() - 1)):
+        try:
+            process = subprocess.Popen(  # noqa: S603 -- our own interpreter and module
+                [sys.executable, "-P", "-m", f"{__package__}.reader_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pipesize=_PIPE_BYTES,
+                start_new_session=True,
+            )
+        except OSError:
+            break
+        started.append(_Reader(process))
+    return started
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream:
+            stream.close()

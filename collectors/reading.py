@@ -1,0 +1,34 @@
+"""One step of reading a file: the next block of it as facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..core.store.facts import Facts, TailState  # noqa: TC001 -- msgspec reads them
+from .tail import Change, read_tail
+from .transcript import read_block
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..core.store.facts import SourceFile
+
+
+class Reading(msgspec.Struct, frozen=True, array_like=True):
+    """What the next block of a file says, and where reading stands after it."""
+
+    change: Change
+    after: TailState
+    facts: Facts
+    more: bool
+
+
+def read_next(path: Path, source: SourceFile, before: TailState) -> Reading:
+    """Read on from `before`; raises OSError where the file cannot be read."""
+    read = read_tail(path, before)
+    facts = read_block(source, read.block)
+    if read.bad:
+        facts = msgspec.structs.replace(facts, bad=facts.bad + read.bad)
+    return Reading(read.change, read.after, facts, read.more)
