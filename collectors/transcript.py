@@ -15,14 +15,16 @@ from ..core.store.facts import (
     ResponseFact,
     SessionFact,
 )
-from . import agent_returns
+from . import agent_returns, inner_agents
 from .clean import clean_text, clean_title
+from .keys import text_key
 from .line_types import (
     ATTACHMENTS,
     BULK,
     FIRST_KEY,
     MACHINE_TEXT,
     METADATA,
+    PROGRESS,
     SYSTEM,
     TOOLS_THAT_START_AGENTS,
 )
@@ -36,14 +38,26 @@ from .lines import (
     decode_line,
     decode_part,
 )
+from .links import fork_parent, read_links
 from .refusals import read_refusal
+from .requests import REQUEST, read_part, read_request
 from .times import to_ms
 from .usage import read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..core.store.facts import ErrorFact, ReturnFact, SourceFile, TextFact
+    from ..core.store.facts import (
+        AsideFact,
+        ErrorFact,
+        LinkFact,
+        PartFact,
+        RequestFact,
+        ReturnFact,
+        SourceFile,
+        StepFact,
+        TextFact,
+    )
     from .tail import RawLine
 
 SYNTHETIC: Final = "<synthetic>"
@@ -75,6 +89,11 @@ class _Reading:
         self.returns: list[ReturnFact] = []
         self.texts: list[TextFact] = []
         self.replies: list[ReplyFact] = []
+        self.asides: list[AsideFact] = []
+        self.steps: list[StepFact] = []
+        self.links: list[LinkFact] = []
+        self.requests: list[RequestFact] = []
+        self.parts: list[PartFact] = []
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -86,6 +105,8 @@ class _Reading:
         if head and head[1] in BULK and data.endswith(b"}") and self.opened_at is not None:
             self.ignored[head[1].decode()] += 1
             return
+        if data.startswith(b'{"type":"api-request') and self._read_sent(offset, data):
+            return
         try:
             line = decode_line(data)
         except NotJsonError as error:
@@ -94,7 +115,7 @@ class _Reading:
         except ShapeError as error:
             self.unknown[clean_title(f"unexpected shape: {error}")] += 1
             return
-        self._note_session(line)
+        self._note_session(offset, line)
         reader = _READERS.get(line.type or "")
         if reader:
             reader(self, offset, line)
@@ -120,6 +141,11 @@ class _Reading:
             returns=tuple(self.returns),
             texts=tuple(self.texts),
             replies=tuple(self.replies),
+            asides=tuple(self.asides),
+            steps=tuple(self.steps),
+            links=tuple(self.links),
+            requests=tuple(self.requests),
+            parts=tuple(self.parts),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
             unknown=dict(self.unknown),
@@ -136,7 +162,6 @@ class _Reading:
             return
         blocks = decode_blocks(message.content)
         message_id = message.id or line.uuid or f"at {offset}"
-        tools = [block for block in blocks if block.type == "tool_use"]
         counts = read_usage(message.usage)
         if counts:
             self.responses.append(
@@ -151,11 +176,13 @@ class _Reading:
                     output_tokens=counts.usage.output_tokens,
                     context_tokens=counts.context_tokens,
                     sidechain=self._is_aside(line),
-                    tool_uses=len(tools),
+                    tools=inner_agents.tools_in(blocks),
+                    request=text_key(line.request_ref) if line.request_ref else None,
                 )
             )
-        for tool in tools:
-            self._note_launch(offset, line, tool)
+        for block in blocks:
+            if block.type == "tool_use":
+                self._note_launch(offset, line, block)
         if self.source.kind is FileKind.AGENT:
             self._note_reply(offset, message_id, line, blocks)
 
@@ -170,8 +197,7 @@ class _Reading:
             return
         returned = agent_returns.read_return(offset, line)
         if returned:
-            self.returns.append(returned.fact)
-            self.texts.extend(returned.texts)
+            self._note_return(returned)
             return
         if line.is_meta or self._is_aside(line) or "first_prompt" in self.session:
             return
@@ -198,8 +224,7 @@ class _Reading:
         if attachment and kind == "queued_command":
             returned = agent_returns.read_queued_return(offset, line, attachment)
             if returned:
-                self.returns.append(returned.fact)
-                self.texts.extend(returned.texts)
+                self._note_return(returned)
         elif attachment and kind == "model":
             if attachment.identity and attachment.identity.model_id:
                 self.session["model"] = clean_title(attachment.identity.model_id)
@@ -219,7 +244,54 @@ class _Reading:
             if value and clean_title(value):
                 self.session[name] = clean_title(value)
 
-    def _note_session(self, line: Line) -> None:
+    def read_progress(self, offset: int, line: Line) -> None:
+        """Note what an agent did in its parent's file."""
+        step = inner_agents.read_step(offset, line)
+        kind = inner_agents.progress_kind(line)
+        if step:
+            self.steps.append(step)
+        elif kind in PROGRESS:
+            self.ignored[f"progress/{kind}"] += 1
+        else:
+            self.unknown[clean_title(f"progress/{kind}")] += 1
+
+    def read_queue_operation(self, offset: int, line: Line) -> None:
+        """Note an agent's return that waits its turn."""
+        returned = agent_returns.read_queue_operation(offset, line)
+        if returned:
+            self._note_return(returned)
+        else:
+            self.ignored["queue-operation"] += 1
+
+    def read_journal(self, offset: int, line: Line) -> None:
+        """Note what an agent of a workflow returned."""
+        is_journal = self.source.kind is FileKind.JOURNAL
+        returned = agent_returns.read_journal(offset, line) if is_journal else None
+        if returned:
+            self._note_return(returned)
+        else:
+            self.unknown[clean_title(line.type or "")] += 1
+
+    def read_link(self, offset: int, line: Line) -> None:
+        """Take a line that says how sessions hang together: all of it is noted already."""
+
+    def _read_sent(self, offset: int, data: bytes) -> bool:
+        """Note a request or a part of one, by its head alone; False where it is none."""
+        if data.startswith(REQUEST):
+            request = read_request(offset, data)
+            if request:
+                self.requests.append(request)
+                return True
+        part = read_part(offset, data) if data.endswith(b"}") else None
+        if part:
+            self.parts.append(part)
+        return part is not None
+
+    def _note_return(self, returned: agent_returns.Returned) -> None:
+        self.returns.append(returned.fact)
+        self.texts.extend(returned.texts)
+
+    def _note_session(self, offset: int, line: Line) -> None:
         at = to_ms(line.timestamp)
         if at is not None:
             self.opened_at = at if self.opened_at is None else self.opened_at
@@ -227,8 +299,15 @@ class _Reading:
             self.last_at = at if self.last_at is None else max(self.last_at, at)
         if line.cwd:
             self.session["cwd"] = clean_title(line.cwd)
-        if line.forked_from and line.forked_from.session_id:
-            self.session.setdefault("forked_from", clean_title(line.forked_from.session_id))
+        links = read_links(offset, line, self.source)
+        self.links.extend(links)
+        parent = fork_parent(links)
+        if parent:
+            self.session.setdefault("forked_from", parent)
+        if self._is_aside(line):
+            aside = inner_agents.read_aside(offset, line)
+            if aside:
+                self.asides.append(aside)
         if line.version:
             self.session["client_version"] = clean_title(line.version)
 
@@ -254,6 +333,8 @@ class _Reading:
                 at=to_ms(line.timestamp),
                 agent_type=clean_title(asked.subagent_type or "general-purpose"),
                 description=clean_title(asked.description or ""),
+                asked_model=clean_title(asked.model) if asked.model else None,
+                prompt=inner_agents.prompt_key(asked.prompt) if asked.prompt else None,
             )
         )
 
@@ -297,4 +378,14 @@ _READERS: Final[dict[str, Callable[[_Reading, int, Line], None]]] = {
     "ai-title": _Reading.read_title,
     "last-prompt": _Reading.read_title,
     "summary": _Reading.read_title,
+    "progress": _Reading.read_progress,
+    "queue-operation": _Reading.read_queue_operation,
+    "result": _Reading.read_journal,
+    "failed": _Reading.read_journal,
+    "continued-in": _Reading.read_link,
+    "conversation_reset": _Reading.read_link,
+    "derived-from": _Reading.read_link,
+    "fork-context-ref": _Reading.read_link,
+    "history-suppression": _Reading.read_link,
+    "relocated": _Reading.read_link,
 }

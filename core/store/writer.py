@@ -11,6 +11,7 @@ import msgspec
 
 from .database import open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
+from .inner_rows import insert_inner
 from .schema import FACT_TABLES
 
 if TYPE_CHECKING:
@@ -242,6 +243,7 @@ class Writer:
         ):
             if rows:
                 self._db.table(name).insert_all(_rows(file_id, rows), ignore=True)
+        insert_inner(self._connection, file_id, facts)
         run(_LINE_COUNT_UPSERT, _counts(file_id, facts))
         for reply in facts.replies:
             self._save_reply(file_id, reply)
@@ -281,11 +283,12 @@ def _now() -> int:
 
 # A message's place is where it was first written (a second compaction appends old
 # history again); its numbers are those of its last line (early lines of clients
-# before 2.1.97 hold a placeholder). A line read twice changes nothing.
+# before 2.1.97 hold a placeholder). A line read twice changes nothing, and a tool call
+# whose line is appended again counts once.
 _RESPONSE_UPSERT: Final = """
 INSERT INTO response VALUES (:file_id, :message_id, :offset, :at, :model, :input_tokens,
     :cache_creation_tokens, :cache_read_tokens, :output_tokens, :context_tokens,
-    :sidechain, :tool_uses, :offset)
+    :sidechain, LENGTH(:tools) - LENGTH(REPLACE(:tools, ',', '')), :offset, :tools, :request)
 ON CONFLICT (file_id, message_id) DO UPDATE SET
     model = excluded.model,
     input_tokens = excluded.input_tokens,
@@ -293,7 +296,10 @@ ON CONFLICT (file_id, message_id) DO UPDATE SET
     cache_read_tokens = excluded.cache_read_tokens,
     output_tokens = MAX(output_tokens, excluded.output_tokens),
     context_tokens = excluded.context_tokens,
-    tool_uses = tool_uses + excluded.tool_uses,
+    tool_uses = tool_uses + IIF(INSTR(',' || tools, ',' || excluded.tools),
+        0, excluded.tool_uses),
+    tools = tools || IIF(INSTR(',' || tools, ',' || excluded.tools), '', excluded.tools),
+    request = COALESCE(request, excluded.request),
     last_offset = excluded.last_offset
 WHERE excluded.last_offset > last_offset
 """
