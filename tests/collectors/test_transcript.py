@@ -299,7 +299,6 @@ def test_times_are_the_earliest_and_the_latest_not_the_first_and_the_last() -> N
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"type":"api-request-blob","hash":"x","message":{"role":"user"}}',
         b'{"type":"cost-state","totalCostUSD":1.5}',
         b'{"sessionId":"x","type":"mode","mode":"normal"}',
         json.dumps(chained("system", subtype="turn_duration")).encode(),
