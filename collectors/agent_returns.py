@@ -27,7 +27,8 @@ MESSAGE: Final = "message"
 NOTIFICATION: Final = "<task-notification>"
 
 _MESSAGE: Final = re.compile(
-    r"<teammate-message\b[^>]*?\bteammate_id=\"([^\"]{1,200})\"[^>]*>(.*?)</teammate-message>", re.DOTALL
+    r"<teammate-message\b[^>]*?\bteammate_id=\"([^\"]{1,200})\"[^>]*>(.*?)</teammate-message>",
+    re.DOTALL,
 )
 
 
@@ -119,9 +120,7 @@ def read_journal(offset: int, line: Line) -> Returned | None:
     return Returned(fact, (text_fact(offset, uuid, "agent", line, text, agent_id=agent_id),))
 
 
-def _return_fact(
-    offset: int, uuid: str, agent_id: str, line: Line, status: str
-) -> ReturnFact:
+def _return_fact(offset: int, uuid: str, agent_id: str, line: Line, status: str) -> ReturnFact:
     return ReturnFact(
         offset=offset,
         uuid=uuid,

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Final
 
 KEY_BYTES: Final = 8
-"""SQLite's largest integer; of a million ids in one file two would meet once in 37 million files."""
+"""SQLite's largest integer; two of a million ids in one file meet once in 37 million files."""
 
 
 def text_key(text: str) -> int:

@@ -116,13 +116,14 @@ class _Reading:
             self.unknown[clean_title(f"unexpected shape: {error}")] += 1
             return
         self._note_session(offset, line)
-        reader = _READERS.get(line.type or "")
+        kind = line.type or "no type"
+        reader = _READERS.get(kind)
         if reader:
             reader(self, offset, line)
-        elif line.type in METADATA:
-            self.ignored[line.type] += 1
+        elif kind in METADATA:
+            self.ignored[kind] += 1
         else:
-            self.unknown[clean_title(line.type or "no type")] += 1
+            self.unknown[clean_title(kind)] += 1
 
     def facts(self) -> Facts:
         """Hand over what was gathered."""

@@ -81,7 +81,9 @@ def read_agents(
     """Read the agents of every session, or only of those named, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
     peaks = queries.model_peaks(db)
-    return [make_agent(row, row.session_id in live, peaks) for row in agent_queries.agents(db, only)]
+    return [
+        make_agent(row, row.session_id in live, peaks) for row in agent_queries.agents(db, only)
+    ]
 
 
 def session_warnings(db: sqlite3.Connection, session: Session) -> list[ContextWarning]:

@@ -45,9 +45,7 @@ def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[in
     return None
 
 
-def part_places(
-    db: sqlite3.Connection, file_id: int, parts: Iterable[int]
-) -> dict[int, PartRow]:
+def part_places(db: sqlite3.Connection, file_id: int, parts: Iterable[int]) -> dict[int, PartRow]:
     """Say where parts of requests stand in a file; a message without a blob is left out."""
     asked, found = list(dict.fromkeys(parts)), dict[int, PartRow]()
     for start in range(0, len(asked), KEYS_ASKED):

@@ -1,5 +1,7 @@
 """Agents of four eras: what started each, what it cost, and what it gave back."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 import json
@@ -70,10 +72,7 @@ def spent_by_agents(store: Path) -> int:
     """Sum the input side and the output of all agents."""
     parts = [agent.spent for agent in agents(store) if agent.spent]
     return sum(
-        part.input_tokens
-        + part.cache_creation_tokens
-        + part.cache_read_tokens
-        + part.output_tokens
+        part.input_tokens + part.cache_creation_tokens + part.cache_read_tokens + part.output_tokens
         for part in parts
     )
 
@@ -106,9 +105,7 @@ def aside(prompt: str, *answers: tuple[str, int], at: int = 10) -> list[JsonLine
     return lines
 
 
-def test_a_sidechain_is_an_agent_of_its_own(
-    path: Path, collector: Collector, store: Path
-) -> None:
+def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, store: Path) -> None:
     asked = [user(at=1), task("t1", "look around", at=2)]
     back = task_result("t1", "found\ntwo", at=20)
     write(path, [*asked, *aside("look around", ("s1", 900), ("s2", 1500)), back])
@@ -222,9 +219,7 @@ def test_a_file_beside_the_sessions(
 def progress(agent_id: str, message: JsonLine | None, tool_use_id: str = "t1") -> JsonLine:
     """A line of an agent in its parent's file, as 2.1.39 to 2.1.52 wrote it."""
     data = {"type": "agent_progress", "agentId": agent_id, "prompt": "look", "message": message}
-    return chained(
-        "progress", 40, data=data, toolUseID="agent_msg_x", parentToolUseID=tool_use_id
-    )
+    return chained("progress", 40, data=data, toolUseID="agent_msg_x", parentToolUseID=tool_use_id)
 
 
 def step(message_id: str, context: int, at: int, *blocks: JsonLine, output: int = 1) -> JsonLine:
@@ -333,9 +328,7 @@ def meta(folder: Path, agent_id: str, **fields: Any) -> None:
     (folder / f"agent-{agent_id}.meta.json").write_text(json.dumps(fields))
 
 
-def test_agents_in_agents(
-    path: Path, subagents: Path, collector: Collector, store: Path
-) -> None:
+def test_agents_in_agents(path: Path, subagents: Path, collector: Collector, store: Path) -> None:
     write(path, [launch("t1", "planner", at=1)])
     write(subagents / "agent-a1.jsonl", [user(at=2), launch("t2", "worker", at=3)])
     write(subagents / "agent-a2.jsonl", [user(at=4), launch("t3", "helper", at=5)])
@@ -359,7 +352,7 @@ def test_a_workflows_agents(path: Path, subagents: Path, collector: Collector, s
     meta(run, "w1", agentType="workflow-subagent", description="step one", spawnDepth=1)
     write(run / "agent-w2.jsonl", [user(at=2), assistant("w_m2", 1600, at=3)])
     key = "v2:" + "0" * 64
-    journal = [
+    journal: list[JsonLine | bytes] = [
         {"type": "launched"},
         {"type": "started", "key": key, "agentId": "w1"},
         {"type": "result", "key": key, "agentId": "w1", "result": "all\ngood"},

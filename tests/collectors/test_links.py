@@ -1,5 +1,7 @@
 """How sessions hang together, and lines that a file or another file says again."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 import os
@@ -7,8 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.collectors.collect import Collector
 from ctxtop.core.fleet import read_sessions
-from ctxtop.core.sessions import Session
 from ctxtop.core.store import agent_queries, link_queries, queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
@@ -36,8 +38,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.sessions import Session
 
 OTHER = "22222222-2222-4333-8444-555555555555"
 
@@ -69,8 +71,6 @@ def linked(store: Path, session_id: str = SESSION) -> list[tuple[str, str, str]]
 
 
 def scan_again(claude: ClaudeFolder, store: Path) -> None:
-    from ctxtop.collectors.collect import Collector
-
     with closing(Writer(store)) as writer:
         Collector(claude, writer, Recorder()).scan()
 
@@ -159,7 +159,11 @@ def test_a_fork_owns_only_its_own_answers(
     history = [user(at=1), assistant("m1", at=2), assistant("m2", 2000, at=3)]
     write(path, [*history, assistant("m3", 3000, at=4)])
     # A headless fork begins with a line of the moment when it forked.
-    queued = {"type": "queue-operation", "operation": "enqueue", "timestamp": "2026-11-20T12:00:00Z"}
+    queued = {
+        "type": "queue-operation",
+        "operation": "enqueue",
+        "timestamp": "2026-11-20T12:00:00Z",
+    }
     own = assistant("f1", 2500, at=7300, sessionId=OTHER)
     write(other, [queued, *copied(history, **FORKS[kind]), own])
     collector.scan()
