@@ -93,10 +93,12 @@ def counts(db: sqlite3.Connection) -> dict[str, int]:
 
 def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
     """Lines whose type this version does not know, by type."""
-    rows = db.execute(
-        "SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type ORDER BY 2 DESC, 1"
-    )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in db.execute(_LINE_TYPES, [0])}
+
+
+def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
+    """Lines whose type is known and becomes no rows, by type; line_types says why."""
+    return {row[0]: row[1] for row in db.execute(_LINE_TYPES, [1])}
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
@@ -171,6 +173,10 @@ WITH RECURSIVE each (model) AS (
 SELECT model, (SELECT MAX(context_tokens) FROM response r WHERE r.model = each.model)
 FROM each WHERE model IS NOT NULL
 """
+
+_LINE_TYPES: Final = (
+    "SELECT type, SUM(lines) FROM line_count WHERE known = ? GROUP BY type ORDER BY 2 DESC, 1"
+)
 
 _COUNTS: Final = """
 SELECT COUNT(*) AS files,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from ctxtop.collectors.collect import Collector
 from ctxtop.core.fleet import read_sessions
 from ctxtop.core.store import agent_queries, link_queries, queries
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.schema import migrations
 from ctxtop.core.store.writer import Writer
+from sqlite_utils import Database
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
@@ -179,6 +182,14 @@ def test_a_fork_owns_only_its_own_answers(
     assert sessions(store)[OTHER].context.tokens == 2500
 
 
+def test_what_was_ignored_is_counted(path: Path, collector: Collector, store: Path) -> None:
+    write(path, [user(), {"type": "mode"}, {"type": "mode"}, {"type": "tag"}])
+    collector.scan()
+
+    with closing(open_reader(store)) as db:
+        assert queries.ignored_types(db) == {"mode": 2, "tag": 1}
+
+
 def test_a_session_that_is_no_fork_shares_nothing(
     path: Path, other: Path, collector: Collector, store: Path
 ) -> None:
@@ -304,4 +315,29 @@ def test_a_message_that_was_taken_back_leaves_no_row(
 
     assert sessions(store)[SESSION].context.tokens == 1000
     scan_again(claude, tmp_path / "clean.db")
+    assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
+
+
+def test_what_an_earlier_version_read_is_read_again(
+    claude: ClaudeFolder, path: Path, store: Path, tmp_path: Path
+) -> None:
+    write(path, [user(sessionId=OTHER), assistant("m1", content=[tool("Bash", "t1")])])
+    store.parent.mkdir()
+    with closing(sqlite3.connect(store)) as connection:
+        migrations.apply(Database(connection), stop_before="m005_agent_eras")
+        status = path.stat()
+        connection.execute(
+            "INSERT INTO file (path, kind, project, session_id, device, inode, offset, anchor,"
+            " size, mtime_ns) VALUES (?, 'session', ?, ?, ?, ?, ?, 'x', ?, ?)",
+            [
+                *(path.relative_to(claude.projects).as_posix(), PROJECT, SESSION),
+                *(status.st_dev, status.st_ino, status.st_size, status.st_size),
+                status.st_mtime_ns,
+            ],
+        )
+        connection.commit()
+    scan_again(claude, store)
+    scan_again(claude, tmp_path / "clean.db")
+
+    assert linked(store) == [("copied-from", OTHER, "")]
     assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
