@@ -1,24 +1,36 @@
-"""What comes back of an agent: at once, or later as a task notification."""
+"""What comes back of an agent: at once, later as a task notification, or as a message."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import asdict
+
 from ..core.store.facts import ReturnFact, TextFact
 from .clean import clean_text, clean_title
-from .lines import AgentResult, decode_blocks, decode_part, decode_value
+from .keys import text_key
+from .lines import AgentResult, decode_blocks, decode_part, decode_value, decode_word
 from .times import to_ms
 from .usage import read_usage
 
 if TYPE_CHECKING:
     from .lines import Attachment, Line
 
-LAUNCHED: Final = "async_launched"
-"""Status of a tool result that only says that the agent works in the background."""
+STARTED: Final = frozenset({"async_launched", "remote_launched", "teammate_spawned"})
+"""Statuses of a tool result that only says that the agent works elsewhere."""
 
-_NOTIFICATION: Final = "<task-notification>"
+MESSAGE: Final = "message"
+"""Status of a return by which a teammate says something and works on."""
+
+NOTIFICATION: Final = "<task-notification>"
+
+_MESSAGE: Final = re.compile(
+    r"<teammate-message\b[^>]*?\bteammate_id=\"([^\"]{1,200})\"[^>]*>(.*?)</teammate-message>",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +66,21 @@ def summary_fact(offset: int, line: Line) -> TextFact:
 def read_return(offset: int, line: Line) -> Returned | None:
     """Read a user's line that brings an agent's result or says that it was started."""
     result = decode_part(line.tool_use_result, AgentResult)
-    if result and result.agent_id:
-        return _read_result(offset, line, result)
-    if line.origin and line.origin.kind not in {None, "task-notification"}:
+    if result:
+        agent_id = result.agent_id or result.teammate_id or result.task_id
+        if agent_id is None and result.total_tool_use_count is not None:
+            # Clients up to 2.0 did not name the agent: its tool call does.
+            agent_id = _tool_use_id(line)
+        if agent_id:
+            return _read_result(offset, line, result, clean_title(agent_id))
+    if line.origin and line.origin.kind not in {None, "task-notification", "peer", "coordinator"}:
         return None
     blocks = decode_blocks(line.message.content) if line.message else []
     for block in blocks:
-        if block.text and block.text.startswith(_NOTIFICATION):
+        if block.text and block.text.startswith(NOTIFICATION):
             return _read_notification(offset, line, block.text)
+        if block.text and block.text.startswith("<teammate-message"):
+            return _read_message(offset, line, block.text)
     return None
 
 
@@ -72,25 +91,76 @@ def read_queued_return(offset: int, line: Line, attachment: Attachment) -> Retur
     if isinstance(prompt, list):
         texts = [str(block.get("text", "")) for block in prompt if isinstance(block, dict)]
     for text in texts:
-        if text.startswith(_NOTIFICATION):
+        if text.startswith(NOTIFICATION):
             return _read_notification(offset, line, text)
     return None
 
 
-def _read_result(offset: int, line: Line, result: AgentResult) -> Returned:
-    agent_id = clean_title(result.agent_id or "")
+def read_queue_operation(offset: int, line: Line) -> Returned | None:
+    """Read a notification that waits its turn: where the client ended first, nothing else says it.
+
+    The line that it becomes later says the same, and has the same id.
+    """
+    text = decode_word(line.content)
+    return _read_notification(offset, line, text) if text.startswith(NOTIFICATION) else None
+
+
+def read_journal(offset: int, line: Line) -> Returned | None:
+    """Read a line of a workflow's journal.jsonl that brings an agent's result or its failure."""
+    if line.type not in {"result", "failed"} or not line.agent_id:
+        return None
+    agent_id = clean_title(line.agent_id)
+    uuid = f"{agent_id} at {offset}"
+    status = "completed" if line.type == "result" else "failed"
+    value = decode_value(line.result)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    fact = _return_fact(offset, uuid, agent_id, line, status)
+    if value is None or not text.strip():
+        return Returned(fact, ())
+    return Returned(fact, (text_fact(offset, uuid, "agent", line, text, agent_id=agent_id),))
+
+
+def _return_fact(offset: int, uuid: str, agent_id: str, line: Line, status: str) -> ReturnFact:
+    return ReturnFact(
+        offset=offset,
+        uuid=uuid,
+        agent_id=agent_id,
+        tool_use_id=None,
+        at=to_ms(line.timestamp),
+        status=status,
+        model=None,
+        context_tokens=None,
+        total_tokens=None,
+        tool_uses=None,
+        duration_ms=None,
+    )
+
+
+def _read_message(offset: int, line: Line, text: str) -> Returned | None:
+    found = _MESSAGE.match(text)
+    if not found:
+        return None
+    agent_id, words = clean_title(found[1]), found[2]
     uuid = line.uuid or f"at {offset}"
-    context = read_usage(result.usage)[1] if result.usage else None
-    tool_use_ids = [
-        block.tool_use_id
-        for block in (decode_blocks(line.message.content) if line.message else [])
-        if block.type == "tool_result"
-    ]
+    fact = _return_fact(offset, uuid, agent_id, line, MESSAGE)
+    return Returned(fact, (text_fact(offset, uuid, "agent", line, words, agent_id=agent_id),))
+
+
+def _tool_use_id(line: Line) -> str | None:
+    for block in decode_blocks(line.message.content) if line.message else []:
+        if block.type == "tool_result" and block.tool_use_id:
+            return block.tool_use_id
+    return None
+
+
+def _read_result(offset: int, line: Line, result: AgentResult, agent_id: str) -> Returned:
+    uuid = line.uuid or f"at {offset}"
+    spent, context = read_usage(result.usage) if result.usage else (None, None)
     fact = ReturnFact(
         offset=offset,
         uuid=uuid,
         agent_id=agent_id,
-        tool_use_id=tool_use_ids[0] if tool_use_ids else None,
+        tool_use_id=_tool_use_id(line),
         at=to_ms(line.timestamp),
         status=clean_title(result.status or "completed"),
         model=clean_title(result.resolved_model) if result.resolved_model else None,
@@ -98,9 +168,10 @@ def _read_result(offset: int, line: Line, result: AgentResult) -> Returned:
         total_tokens=result.total_tokens,
         tool_uses=result.total_tool_use_count,
         duration_ms=result.total_duration_ms,
+        **(asdict(spent) if spent else {}),
     )
     text = "\n".join(block.text or "" for block in decode_blocks(result.content))
-    if fact.status == LAUNCHED or not text.strip():
+    if fact.status in STARTED or not text.strip():
         return Returned(fact, ())
     return Returned(fact, (text_fact(offset, uuid, "agent", line, text, agent_id=agent_id),))
 
@@ -109,7 +180,8 @@ def _read_notification(offset: int, line: Line, text: str) -> Returned | None:
     agent_id = clean_title(_tag(text, "task-id") or "")
     if not agent_id:
         return None
-    uuid = line.uuid or f"at {offset}"
+    # A user's line, an attachment and a queue-operation may bring the same text: one return.
+    uuid = f"notified {text_key(text.strip()) & _UNSIGNED:016x}"
     result, around = _split_result(text)
     usage = _tag(around, "usage") or ""
     fact = ReturnFact(
@@ -128,6 +200,9 @@ def _read_notification(offset: int, line: Line, text: str) -> Returned | None:
     if not result:
         return Returned(fact, ())
     return Returned(fact, (text_fact(offset, uuid, "agent", line, result, agent_id=agent_id),))
+
+
+_UNSIGNED: Final = (1 << 64) - 1
 
 
 def _tag(text: str, name: str) -> str | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from ..core.store.facts import ResponseFact
 from .clean import clean_title
+from .keys import text_key
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
 from .times import to_ms
 from .usage import read_usage
@@ -27,7 +28,8 @@ class Answer(msgspec.Struct, gc=False):
     usage: Usage
     output_tokens: int
     sidechain: bool
-    tool_uses: int
+    tools: str
+    request_ref: str | None
 
 
 class Answers:
@@ -37,7 +39,7 @@ class Answers:
         self._by_message: dict[str, Answer] = {}
 
     def add(
-        self, offset: int, line: Glance, message: MessageGlance, *, sidechain: bool, tool_uses: int
+        self, offset: int, line: Glance, message: MessageGlance, *, sidechain: bool, tools: str
     ) -> None:
         """Take one line in; a line without counts tells of no answer."""
         usage = message.usage
@@ -56,13 +58,16 @@ class Answers:
                 usage,
                 output,
                 sidechain,
-                tool_uses,
+                tools,
+                line.request_ref,
             )
             return
         answer.last_offset = offset
         answer.model = message.model
         answer.usage = usage
-        answer.tool_uses += tool_uses
+        # A line that is appended again calls nothing twice.
+        if tools and tools not in answer.tools:
+            answer.tools += tools
         if output > answer.output_tokens:
             answer.output_tokens = output
 
@@ -86,5 +91,6 @@ def _to_fact(answer: Answer) -> ResponseFact:
         output_tokens=answer.output_tokens,
         context_tokens=context,
         sidechain=answer.sidechain,
-        tool_uses=answer.tool_uses,
+        tools=answer.tools,
+        request=text_key(answer.request_ref) if answer.request_ref else None,
     )

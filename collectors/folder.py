@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TRANSCRIPT: Final = ".jsonl"
 META: Final = ".meta.json"
 AGENT: Final = "agent-"
+JOURNAL: Final = "journal.jsonl"
 
 DEEPEST: Final = 8
 """Levels below projects/; the client nests to 5, a loop of mounts would not end."""
@@ -107,6 +108,8 @@ def describe(relative: str) -> SourceFile | None:
     if name.startswith(AGENT) and parts[2:3] == ["subagents"]:
         agent_id = stem[len(AGENT) :]
         return SourceFile(relative, FileKind.AGENT, parts[0], parts[1].lower(), agent_id)
+    if name == JOURNAL and parts[2:4] == ["subagents", "workflows"]:
+        return SourceFile(relative, FileKind.JOURNAL, parts[0], parts[1].lower())
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, field
 
 from .lines import Fork, NotJsonError, ShapeError, Usage
 
@@ -17,6 +17,7 @@ class BlockGlance(msgspec.Struct, gc=False):
     """One block of a message's content."""
 
     type: str | None = None
+    id: str | None = None
     name: str | None = None
 
 
@@ -29,10 +30,13 @@ class MessageGlance(msgspec.Struct, gc=False):
     usage: Usage | None = None
 
 
-class ResultGlance(msgspec.Struct, gc=False, rename="camel"):
-    """`toolUseResult`, of which only an agent's has an id."""
+class ResultGlance(msgspec.Struct, gc=False):
+    """`toolUseResult`: the fields of which an agent's has one, and another tool's none."""
 
-    agent_id: Raw | UnsetType = UNSET
+    agent: Raw | UnsetType = field(name="agentId", default=UNSET)
+    teammate: Raw | UnsetType = field(name="teammate_id", default=UNSET)
+    task: Raw | UnsetType = field(name="taskId", default=UNSET)
+    tool_uses: Raw | UnsetType = field(name="totalToolUseCount", default=UNSET)
 
 
 class Glance(msgspec.Struct, gc=False, rename="camel"):
@@ -49,6 +53,9 @@ class Glance(msgspec.Struct, gc=False, rename="camel"):
     is_api_error_message: bool | None = None
     forked_from: Fork | None = None
     uuid: str | None = None
+    session_id: str | None = None
+    lineage: str | None = field(name="session_id", default=None)
+    request_ref: str | None = None
 
 
 _decode: Final = msgspec.json.Decoder(Glance).decode
@@ -73,12 +80,12 @@ def is_tool_result(message: MessageGlance) -> bool:
     return type(first) is BlockGlance and first.type == "tool_result"
 
 
-def called_tools(message: MessageGlance) -> list[str]:
-    """Name the tools that an answer calls."""
+def tool_calls(message: MessageGlance) -> list[BlockGlance]:
+    """List the tool calls of an answer."""
     if type(message.content) is not list:
         return []
     return [
-        block.name or ""
+        block
         for block in message.content
         if type(block) is BlockGlance and block.type == "tool_use"
     ]
@@ -87,4 +94,9 @@ def called_tools(message: MessageGlance) -> list[str]:
 def brings_agent(line: Glance) -> bool:
     """Say whether a tool's result names an agent."""
     result = line.tool_use_result
-    return type(result) is ResultGlance and result.agent_id is not UNSET
+    return type(result) is ResultGlance and not (
+        result.agent is UNSET
+        and result.teammate is UNSET
+        and result.task is UNSET
+        and result.tool_uses is UNSET
+    )

@@ -1,132 +1,353 @@
-"""The types of lines that clients from 1.0 to 2.1.329 write, and why some are not needed."""
+"""The types of lines that clients from 1.0 to 2.1.329 write, and why some are not needed.
+
+Sources: claude-code-formats 2.1 and 2.7 to 2.9, claude-code-live, and the tables by
+which client 2.1.329 itself decides what it keeps of each type.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FIRST_KEY: Final = re.compile(rb'\{"type":"([a-z-]+)"')
 """The type where it stands first; chained lines carry it elsewhere."""
 
+
+def _because(reasons: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
+    return MappingProxyType({name: why for why, names in reasons.items() for name in names})
+
+
 BULK: Final = frozenset(
     {
-        b"api-request",  # what was sent: the engine reads it when asked what fills a context
-        b"api-request-blob",
-        b"api-request-shape",
+        b"artifact-autoreact-ledger",
+        b"artifact-comment-monitor",
         b"artifact-create",
-        b"atis-latch",  # switches of the client itself
+        b"atis-latch",
         b"attribution-snapshot",
-        b"bridge-session",  # holds account ids: never read
+        b"bridge-session",
         b"content-replacement",
-        b"cost-state",  # totals that include requests which no line records
+        b"cost-state",
+        b"data-flow-incomplete",
+        b"data-flow-records",
+        b"dev-mods",
         b"file-history-delta",
         b"file-history-snapshot",
         b"frame-link",
         b"isolation-latch",
+        b"memory-mode",
         b"mode",
+        b"observer-ref",
         b"permission-mode",
-        b"queue-operation",  # says again what a user's or attachment's line says
+        b"resume-head-vouch",
+        b"session-owner",
         b"speculation-accept",
         b"tools-used",
     }
 )
 """Types that are skipped unread where they stand first in the line."""
 
-METADATA: Final = frozenset(
+METADATA: Final = _because(
     {
-        "agent-color",
-        "agent-name",
-        "agent-setting",
+        "a switch of the client itself": (
+            "atis-latch",
+            "dev-mods",
+            "isolation-latch",
+            "memory-mode",
+            "mode",
+            "permission-mode",
+            "resume-head-vouch",
+            "session-owner",
+            "speculation-accept",
+        ),
+        "an account's ids: never read": ("bridge-session",),
+        "a copy of the user's files": (
+            "attribution-snapshot",
+            "file-history-delta",
+            "file-history-snapshot",
+        ),
+        "where data came from, for the client's own checks": (
+            "data-flow-incomplete",
+            "data-flow-records",
+        ),
+        "a link to something outside the conversation": (
+            "artifact-autoreact-ledger",
+            "artifact-comment-monitor",
+            "artifact-create",
+            "frame-link",
+            "observer-ref",
+            "pr-link",
+            "worktree-state",
+        ),
+        "how the session is shown": ("agent-color", "agent-name", "agent-setting", "tag"),
+        "totals with requests that no line records": ("cost-state",),
+        "a list of tools by name": ("tools-used",),
+        "how the session ended, which its last line says too": ("ended", "ended-by-model"),
+        "an edit of the context: the engine reads it when asked what the model sees": (
+            "content-replacement",
+            "marble-origami-commit",
+            "marble-origami-snapshot",
+        ),
+        "a request that went on: its answer's line says the rest": ("api-request-resumed",),
+        "an entry that is not a task's end": ("queue-operation",),
+        "a workflow's journal: how the workflow itself goes on": (
+            "launched",
+            "restored",
+            "restoring",
+            "resumed",
+            "started",
+        ),
+    }
+)
+"""Why a known type of line is not needed."""
+
+PROGRESS: Final = _because(
+    {
+        "a tool at work: its result is what counts": (
+            "bash_progress",
+            "hook_progress",
+            "mcp_progress",
+            "powershell_progress",
+            "query_update",
+            "search_results_received",
+            "task_progress",
+            "tool_progress",
+            "waiting_for_task",
+        ),
+        "an agent's step without its agent": ("agent_progress", "skill_progress"),
+    }
+)
+"""Why a kind of `progress` is not needed (clients up to about 2.1.9x)."""
+
+SYSTEM: Final = _because(
+    {
+        "a notice to the person": (
+            "away_summary",
+            "bridge_status",
+            "file_attachments_missing",
+            "informational",
+            "instruction_size_warning",
+            "notification",
+            "peer_message_hold",
+            "session_writes_lost",
+            "turn_preempted",
+        ),
+        "what a command printed": ("local_command",),
+        "a hook's run: the hook log has it": ("post_tool_hook_feedback", "stop_hook_summary"),
+        "one try: an answer refused for good has its own line": ("api_error", "api_retry"),
+        "a count of the client's own": ("api_metrics", "thinking_tokens", "turn_duration"),
+        "the answer that follows names its own model": (
+            "model_consent_fallback",
+            "model_fallback",
+            "model_refusal_fallback",
+            "model_refusal_no_fallback",
+            "per_turn_effort_changed",
+        ),
+        "agents that ended have their own returns": ("agents_killed",),
+        "edits of the context that current clients do not make": ("microcompact_boundary",),
+        "a file that the client wrote": ("file_snapshot", "memory_recall", "memory_saved"),
+        "what started or was allowed": (
+            "permission_denied",
+            "permission_retry",
+            "rewind_stand_in",
+            "scheduled_task_fire",
+        ),
+    }
+)
+"""Why a subtype of `system` is not needed."""
+
+ATTACHMENTS: Final = _because(
+    {
+        "a hook's run: the hook log has it": (
+            "async_hook_response",
+            "async_hook_response_batch",
+            "hook_additional_context",
+            "hook_blocking_error",
+            "hook_cancelled",
+            "hook_deferred_tool",
+            "hook_error_during_execution",
+            "hook_non_blocking_error",
+            "hook_permission_decision",
+            "hook_plugin_listing",
+            "hook_stopped_continuation",
+            "hook_success",
+            "hook_system_message",
+        ),
+        "what the model is told of its tools, skills and agents": (
+            "advisor_stripped",
+            "advisor_tool",
+            "agent_listing_delta",
+            "agent_mention",
+            "command_permissions",
+            "deferred_tools_delta",
+            "deferred_tools_record",
+            "dynamic_skill",
+            "invoked_skills",
+            "linked_plugin_tools_note",
+            "mcp_dropped_tools_delta",
+            "mcp_instructions_delta",
+            "peer_mention",
+            "plugin_note",
+            "prompt_snapshot",
+            "repl_mcp_needs_auth",
+            "repl_mcp_servers",
+            "skill_listing",
+            "skill_mention",
+            "tool_host_result_lines",
+            "tool_hosts_correction",
+            "tool_hosts_notice",
+            "tool_offer_record",
+            "tool_search_usage_reminder",
+            "unknown_command_fallback",
+        ),
+        "what the model is told of its surroundings": (
+            "artifact_opening_prefetch",
+            "claude_app_notice",
+            "context_sections",
+            "coordinator_context",
+            "credential_org",
+            "date",
+            "date_change",
+            "diagnostics",
+            "dir_sync_notice",
+            "directory",
+            "environment",
+            "instruction_files_not_loaded",
+            "instructions",
+            "language",
+            "opened_file_in_ide",
+            "output_style",
+            "output_style_instructions",
+            "remote_session_change",
+            "sandbox_instructions",
+            "selected_lines_in_diff",
+            "selected_lines_in_ide",
+            "session_context",
+            "session_cron_carry",
+            "team_context",
+            "thread_state",
+            "widget_context_hint",
+            "withheld_memory",
+        ),
+        "a file's text, measured with the context when asked": (
+            "already_read_file",
+            "at_mention_reference",
+            "compact_file_reference",
+            "edited_image_file",
+            "edited_text_file",
+            "file",
+            "inlined_image_paths",
+            "mcp_resource",
+            "message_pdf_reads",
+            "pdf_reference",
+            "plan_file_reference",
+            "project_doc_reads",
+            "projects_thread_ask",
+            "prompt_as_file",
+        ),
+        "what the model is told of its memory": (
+            "account_memory_recall",
+            "cowork_memory_context",
+            "memory_update",
+            "nested_memory",
+            "relevant_memories",
+        ),
+        "a reminder to the model": (
+            "agent_ask_notice",
+            "attention_budget",
+            "auto_mode",
+            "auto_mode_exit",
+            "bash_output_audience_note",
+            "batching_reminder",
+            "batching_reminder_sent",
+            "budget_usd",
+            "context_efficiency",
+            "critical_system_reminder",
+            "elapsed_time_reminder",
+            "first_week",
+            "fork_briefing",
+            "goal_status",
+            "goals",
+            "max_turns_reached",
+            "output_limit_note",
+            "output_token_usage",
+            "plan_mode",
+            "plan_mode_exit",
+            "plan_mode_reentry",
+            "poll_events",
+            "prefix_delta",
+            "proactivity",
+            "read_truncation_notice",
+            "secondary_reminder",
+            "secondary_reminder_sent",
+            "silent_turn_reminder",
+            "structured_output",
+            "task_reminder",
+            "task_status",
+            "todo_reminder",
+            "token_usage",
+            "total_tokens_reminder",
+            "ultra_effort_enter",
+            "ultra_effort_exit",
+            "ultrathink_effort",
+            "workflow_keyword_request",
+            "workflow_size_guideline_change",
+        ),
+        "a mark of what was taken out of the context": (
+            "prompt_render_point",
+            "thinking_drop",
+            "thinking_stripped",
+            "tool_results_cut",
+            "whole_texts_withdrawn",
+        ),
+        "a teammate's own lines say it": ("teammate_mailbox", "teammate_shutdown_batch"),
+    }
+)
+"""Why a kind of attachment is not needed; most are what `api-request` lines hold as sent."""
+
+USED: Final = frozenset(
+    {
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "assistant",
+        "attachment/model",
+        "attachment/queued_command",
         "continued-in",
         "conversation_reset",
-        "ended",
-        "ended-by-model",
+        "custom-title",
+        "derived-from",
+        "failed",
         "fork-context-ref",
         "history-suppression",
-        "marble-origami-commit",
-        "marble-origami-snapshot",
-        "pr-link",
-        "progress",  # an agent's steps, of clients before 2.1.112; its return is what counts
+        "last-prompt",
+        "progress/agent_progress",
+        "progress/skill_progress",
+        "queue-operation",
         "relocated",
-        "tag",
-        "worktree-state",
+        "result",
+        "summary",
+        "system/compact_boundary",
+        "user",
     }
-    | {name.decode() for name in BULK}
 )
-"""Types that are known and say nothing that ctxtop shows."""
+"""What becomes rows."""
 
-SYSTEM: Final = frozenset(
-    {
-        "agents_killed",
-        "api_error",  # one a retry; the answer that is refused for good has its own line
-        "api_metrics",
-        "away_summary",
-        "bridge_status",
-        "file_snapshot",
-        "informational",
-        "local_command",
-        "memory_saved",
-        "microcompact_boundary",
-        "model_fallback",  # the answer that follows names its own model
-        "model_refusal_fallback",
-        "permission_retry",
-        "post_tool_hook_feedback",
-        "scheduled_task_fire",
-        "stop_hook_summary",
-        "turn_duration",
-    }
-)
-"""Subtypes of `system` that are known and not needed."""
+_ASSISTANT: Final = {"assistant/synthetic": "words that the client made up: no request, no usage"}
 
-ATTACHMENTS: Final = frozenset(
-    {
-        "agent_listing_delta",
-        "auto_mode",
-        "auto_mode_exit",
-        "budget_usd",
-        "command_permissions",
-        "compact_file_reference",
-        "date",
-        "date_change",
-        "deferred_tools_delta",
-        "deferred_tools_record",
-        "directory",
-        "edited_text_file",
-        "environment",
-        "file",
-        "hook_additional_context",
-        "hook_blocking_error",
-        "hook_cancelled",
-        "hook_error_during_execution",
-        "hook_non_blocking_error",
-        "hook_stopped_continuation",
-        "hook_success",
-        "hook_system_message",
-        "instructions",
-        "invoked_skills",
-        "language",
-        "max_turns_reached",
-        "mcp_instructions_delta",
-        "nested_memory",
-        "output_style",
-        "output_style_instructions",
-        "plan_file_reference",
-        "plan_mode",
-        "plan_mode_exit",
-        "plan_mode_reentry",
-        "prompt_snapshot",
-        "remote_session_change",
-        "session_context",
-        "skill_listing",
-        "structured_output",
-        "task_reminder",
-        "task_status",
-        "todo_reminder",
-        "total_tokens_reminder",
-        "ultrathink_effort",
-    }
-)
-"""Kinds of attachment that are known and not needed."""
+
+def why_ignored(name: str) -> str | None:
+    """Say why lines that are counted under `name` become no rows; None for an unknown name."""
+    kind, _, detail = name.partition("/")
+    tables = {"attachment": ATTACHMENTS, "progress": PROGRESS, "system": SYSTEM}
+    if detail:
+        return tables.get(kind, _ASSISTANT).get(detail) or _ASSISTANT.get(name)
+    return METADATA.get(name)
+
 
 TOOLS_THAT_START_AGENTS: Final = frozenset({"Agent", "Task"})
 """The tool's name since about 2.1.63, and before."""

@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 Part = TypeVar("Part", bound=msgspec.Struct)
 
@@ -52,6 +52,8 @@ class AgentInput(msgspec.Struct):
 
     subagent_type: str | None = None
     description: str | None = None
+    prompt: str | None = None
+    model: str | None = None
 
 
 class Block(msgspec.Struct):
@@ -86,6 +88,8 @@ class AgentResult(msgspec.Struct, rename="camel"):
     """`toolUseResult` of an agent's tool call."""
 
     agent_id: str | None = None
+    task_id: str | None = None
+    teammate_id: str | None = field(name="teammate_id", default=None)
     status: str | None = None
     resolved_model: str | None = None
     content: Raw | UnsetType = UNSET
@@ -105,6 +109,30 @@ class Origin(msgspec.Struct):
     """Where a user's line came from."""
 
     kind: str | None = None
+
+
+class DerivedFrom(msgspec.Struct):
+    """One of the sessions that a session was copied from, and how."""
+
+    id: str | None = None
+    via: str | None = None
+
+
+class Step(msgspec.Struct):
+    """The agent's own line inside a `progress` line."""
+
+    type: str | None = None
+    uuid: str | None = None
+    timestamp: str | None = None
+    message: Message | None = None
+
+
+class ProgressData(msgspec.Struct, rename="camel"):
+    """`data` of a `progress` line."""
+
+    type: str | None = None
+    agent_id: str | None = None
+    message: Raw | UnsetType = UNSET
 
 
 class ModelIdentity(msgspec.Struct, rename="camel"):
@@ -135,6 +163,9 @@ class Line(msgspec.Struct, rename="camel"):
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
+    parent_uuid: str | None = None
+    lineage: str | None = field(name="session_id", default=None)
+    request_ref: str | None = None
     message: Message | None = None
     tool_use_result: Raw | UnsetType = UNSET
     compact_metadata: CompactMetadata | None = None
@@ -147,6 +178,18 @@ class Line(msgspec.Struct, rename="camel"):
     ai_title: str | None = None
     summary: str | None = None
     last_prompt: str | None = None
+    data: Raw | UnsetType = UNSET
+    parent_tool_use_id: str | None = field(name="parentToolUseID", default=None)
+    content: Raw | UnsetType = UNSET
+    continued_in_session_id: str | None = None
+    parent_session_id: str | None = None
+    new_conversation_id: str | None = None
+    relocated_cwd: str | None = None
+    cause: Raw | UnsetType = UNSET
+    trigger: Raw | UnsetType = UNSET
+    sessions: Raw | UnsetType = UNSET
+    agent_id: str | None = None
+    result: Raw | UnsetType = UNSET
 
 
 class NotJsonError(ValueError):
@@ -206,6 +249,22 @@ def decode_part(raw: Raw | UnsetType, kind: type[Part]) -> Part | None:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotJsonError(str(error)) from error
+
+
+def decode_list(raw: Raw | UnsetType, kind: type[Part]) -> list[Part]:
+    """Decode a list of parts; empty where it is missing or of another kind."""
+    if raw is UNSET:
+        return []
+    try:
+        return msgspec.json.decode(raw, type=list[kind])  # type: ignore[valid-type]
+    except msgspec.ValidationError:
+        return []
+
+
+def decode_word(raw: Raw | UnsetType) -> str:
+    """Decode a part that is a text where it is what is asked for; else the empty text."""
+    value = decode_value(raw)
+    return value if isinstance(value, str) else ""
 
 
 def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON

@@ -32,9 +32,9 @@ def read_refusal(offset: int, line: Line, at: int | None) -> ErrorFact | None:
     found = _TOO_LONG.search(f"{details} {shown}")
     if found:
         sizes = _number(found, "prompt"), _number(found, "limit")
-        return ErrorFact(offset, at, TOO_LONG, detail, *sizes)
+        return ErrorFact(offset, at, TOO_LONG, detail, line.uuid, *sizes)
     error = decode_value(line.error)
-    return ErrorFact(offset, at, clean_title(str(error or "unknown")), detail)
+    return ErrorFact(offset, at, clean_title(str(error or "unknown")), detail, line.uuid)
 
 
 def _content(line: Line) -> list[Block]:

@@ -19,13 +19,15 @@ from ..core.store.facts import (
 from . import agent_returns
 from .answers import Answers
 from .clean import clean_text, clean_title
-from .glance import brings_agent, called_tools, glance_at, is_tool_result
+from .glance import brings_agent, glance_at, is_tool_result, tool_calls
+from .inner_agents import progress_kind, prompt_key, read_aside, read_step, tools_in
 from .line_types import (
     ATTACHMENTS,
     BULK,
     FIRST_KEY,
     MACHINE_TEXT,
     METADATA,
+    PROGRESS,
     SYSTEM,
     TOOLS_THAT_START_AGENTS,
 )
@@ -39,13 +41,26 @@ from .lines import (
     decode_part,
     mend,
 )
+from .links import fork_parent, read_links
 from .refusals import read_refusal
+from .requests import REQUEST, read_part, read_request
 from .times import span, to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.store.facts import ErrorFact, ReturnFact, SourceFile, TextFact
+    from ..core.store.facts import (
+        AsideFact,
+        ErrorFact,
+        LinkFact,
+        LinkKind,
+        PartFact,
+        RequestFact,
+        ReturnFact,
+        SourceFile,
+        StepFact,
+        TextFact,
+    )
     from .glance import Glance, MessageGlance
     from .lines import Block as ContentBlock
     from .tail import Block
@@ -74,6 +89,7 @@ class _Reading:
         self.times: list[str] = []
         self.cwd = self.version = ""
         self.session: dict[str, str] = {}
+        self.heard: set[tuple[str | None, str | None, str | None, bool]] = set()
         self.answers: Final = Answers()
         self.boundaries: list[BoundaryFact] = []
         self.errors: list[ErrorFact] = []
@@ -81,6 +97,11 @@ class _Reading:
         self.returns: list[ReturnFact] = []
         self.texts: list[TextFact] = []
         self.replies: list[ReplyFact] = []
+        self.asides: list[AsideFact] = []
+        self.steps: list[StepFact] = []
+        self.links: dict[tuple[LinkKind, str], LinkFact] = {}
+        self.requests: list[RequestFact] = []
+        self.parts: list[PartFact] = []
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -96,14 +117,27 @@ class _Reading:
                 self.lines += 1
                 line = view[position:stop]
                 # Only what is no message names its type first.
-                kind = FIRST_KEY.match(line) if data[position + 2] == _TYPE else None
-                if kind and self.times and kind[1] in BULK:
-                    self.ignored[kind[1].decode()] += 1
-                else:
+                head = FIRST_KEY.match(line) if data[position + 2] == _TYPE else None
+                if not head or not self._take_by_head(first + position, line, head[1]):
                     self._read_line(first + position, line)
             else:
                 self._read_odd_line(first + position, data[position:stop])
             position = stop + 1
+
+    def _take_by_head(self, offset: int, line: memoryview, kind: bytes) -> bool:
+        """Take a line that is known by its head alone; False where it has to be looked into."""
+        if kind in BULK:
+            self.ignored[kind.decode()] += 1
+            return True
+        if not kind.startswith(REQUEST):
+            return False
+        request = read_request(offset, line) if kind == REQUEST else None
+        part = None if request else read_part(offset, line)
+        if request:
+            self.requests.append(request)
+        elif part:
+            self.parts.append(part)
+        return bool(request or part)
 
     def _read_odd_line(self, offset: int, data: bytes) -> None:
         # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
@@ -136,8 +170,10 @@ class _Reading:
             self.cwd = seen.cwd
         if seen.version:
             self.version = seen.version
-        if seen.forked_from and seen.forked_from.session_id:
-            self.session.setdefault("forked_from", clean_title(seen.forked_from.session_id))
+        if seen.session_id != self.source.session_id or seen.lineage or seen.forked_from:
+            self._note_links(offset, line, seen)
+        if seen.is_sidechain and not self.is_agent:
+            self._note_aside(offset, decode_line(line))
         kind, message = seen.type, seen.message
         if kind == "assistant" and message:
             self._take_assistant(offset, line, seen, message)
@@ -153,10 +189,10 @@ class _Reading:
         if seen.is_api_error_message or message.model == SYNTHETIC:
             self._read_made_up(offset, decode_line(line))
             return
-        tools = called_tools(message)
+        calls = tool_calls(message)
         aside = bool(seen.is_sidechain) and not self.is_agent
-        self.answers.add(offset, seen, message, sidechain=aside, tool_uses=len(tools))
-        if self.is_agent or not TOOLS_THAT_START_AGENTS.isdisjoint(tools):
+        self.answers.add(offset, seen, message, sidechain=aside, tools=tools_in(calls))
+        if self.is_agent or any(call.name in TOOLS_THAT_START_AGENTS for call in calls):
             self._read_answer(offset, decode_line(line))
 
     def _take_other(self, offset: int, line: memoryview, seen: Glance) -> None:
@@ -190,6 +226,11 @@ class _Reading:
             launches=tuple(self.launches),
             returns=tuple(self.returns),
             texts=tuple(self.texts),
+            asides=tuple(self.asides),
+            steps=tuple(self.steps),
+            links=tuple(self.links.values()),
+            requests=tuple(self.requests),
+            parts=tuple(self.parts),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
@@ -210,13 +251,13 @@ class _Reading:
         message = line.message
         if message is None:
             return
+        self._keep_links(read_links(offset, line, self.source))
         if line.is_compact_summary:
             self.texts.append(agent_returns.summary_fact(offset, line))
             return
         returned = agent_returns.read_return(offset, line)
         if returned:
-            self.returns.append(returned.fact)
-            self.texts.extend(returned.texts)
+            self._note_return(returned)
             return
         if line.is_meta or self._is_aside(line) or "first_prompt" in self.session:
             return
@@ -243,8 +284,7 @@ class _Reading:
         if attachment and kind == "queued_command":
             returned = agent_returns.read_queued_return(offset, line, attachment)
             if returned:
-                self.returns.append(returned.fact)
-                self.texts.extend(returned.texts)
+                self._note_return(returned)
         elif attachment and kind == "model":
             if attachment.identity and attachment.identity.model_id:
                 self.session["model"] = clean_title(attachment.identity.model_id)
@@ -263,6 +303,62 @@ class _Reading:
         ):
             if value and clean_title(value):
                 self.session[name] = clean_title(value)
+
+    def read_progress(self, offset: int, line: Line) -> None:
+        """Note what an agent did in its parent's file."""
+        step = read_step(offset, line)
+        kind = progress_kind(line)
+        if step:
+            self.steps.append(step)
+        elif kind in PROGRESS:
+            self.ignored[f"progress/{kind}"] += 1
+        else:
+            self.unknown[clean_title(f"progress/{kind}")] += 1
+
+    def read_queue_operation(self, offset: int, line: Line) -> None:
+        """Note an agent's return that waits its turn."""
+        returned = agent_returns.read_queue_operation(offset, line)
+        if returned:
+            self._note_return(returned)
+        else:
+            self.ignored["queue-operation"] += 1
+
+    def read_journal(self, offset: int, line: Line) -> None:
+        """Note what an agent of a workflow returned."""
+        is_journal = self.source.kind is FileKind.JOURNAL
+        returned = agent_returns.read_journal(offset, line) if is_journal else None
+        if returned:
+            self._note_return(returned)
+        else:
+            self.unknown[clean_title(line.type or "")] += 1
+
+    def read_link(self, offset: int, line: Line) -> None:
+        """Note how the session hangs together with others."""
+        self._keep_links(read_links(offset, line, self.source))
+
+    def _note_return(self, returned: agent_returns.Returned) -> None:
+        self.returns.append(returned.fact)
+        self.texts.extend(returned.texts)
+
+    def _note_links(self, offset: int, line: memoryview, seen: Glance) -> None:
+        # All lines of a copy say the same of where it comes from.
+        fork = seen.forked_from.session_id if seen.forked_from else None
+        said = seen.session_id, seen.lineage, fork, seen.uuid is None
+        if said not in self.heard:
+            self.heard.add(said)
+            self._keep_links(read_links(offset, decode_line(line), self.source))
+
+    def _keep_links(self, links: list[LinkFact]) -> None:
+        for link in links:
+            self.links.setdefault((link.kind, link.session_id), link)
+        parent = fork_parent(links)
+        if parent:
+            self.session.setdefault("forked_from", parent)
+
+    def _note_aside(self, offset: int, line: Line) -> None:
+        aside = read_aside(offset, line)
+        if aside:
+            self.asides.append(aside)
 
     def _is_aside(self, line: Line) -> bool:
         """Say whether a line of a session's file belongs to an agent (clients up to 2.0)."""
@@ -286,6 +382,8 @@ class _Reading:
                 at=to_ms(line.timestamp),
                 agent_type=clean_title(asked.subagent_type or "general-purpose"),
                 description=clean_title(asked.description or ""),
+                asked_model=clean_title(asked.model) if asked.model else None,
+                prompt=prompt_key(asked.prompt) if asked.prompt else None,
             )
         )
 
@@ -331,4 +429,14 @@ _READERS: Final[dict[str, Callable[[_Reading, int, Line], None]]] = {
     "ai-title": _Reading.read_title,
     "last-prompt": _Reading.read_title,
     "summary": _Reading.read_title,
+    "progress": _Reading.read_progress,
+    "queue-operation": _Reading.read_queue_operation,
+    "result": _Reading.read_journal,
+    "failed": _Reading.read_journal,
+    "continued-in": _Reading.read_link,
+    "conversation_reset": _Reading.read_link,
+    "derived-from": _Reading.read_link,
+    "fork-context-ref": _Reading.read_link,
+    "history-suppression": _Reading.read_link,
+    "relocated": _Reading.read_link,
 }

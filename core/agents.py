@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from .context import Context, Reading, measure
+from .usage import Usage
 from .window import WindowEvidence, asked_large, find_window
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ class Agent:
     result: Result | None
     reply: str | None
     """Its last words in its own transcript."""
+    tool_use_id: str | None = None
+    """The tool call that started it."""
+    depth: int | None = None
+    """1 for an agent that the session itself started."""
+    spent: Usage | None = None
+    """By its own answers, as far as a file holds them; each answer counts for one agent."""
 
 
 def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]) -> Agent:  # noqa: FBT001
@@ -98,6 +105,9 @@ def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]
         ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,
         result=_result(row),
         reply=row.reply_text,
+        tool_use_id=row.tool_use_id,
+        depth=row.depth,
+        spent=_spent(row),
     )
 
 
@@ -112,6 +122,17 @@ def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
     if row.finished and not resumed:
         return AgentStatus.COMPLETED
     return AgentStatus.RUNNING if session_live else AgentStatus.UNKNOWN
+
+
+def _spent(row: AgentRow) -> Usage | None:
+    if row.input_tokens is None:
+        return None
+    return Usage(
+        input_tokens=row.input_tokens,
+        cache_creation_tokens=row.cache_creation_tokens or 0,
+        cache_read_tokens=row.cache_read_tokens or 0,
+        output_tokens=row.output_tokens or 0,
+    )
 
 
 def _result(row: AgentRow) -> Result | None:

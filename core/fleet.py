@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .agents import Agent, AgentStatus, make_agent
 from .levels import LevelWarning, Point, find_warnings
 from .sessions import Evidence, Session, Status, make_session
-from .store import queries
+from .store import agent_queries, queries
 
 if TYPE_CHECKING:
     import sqlite3
@@ -81,7 +81,9 @@ def read_agents(
     """Read the agents of every session, or only of those named, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
     peaks = queries.model_peaks(db)
-    return [make_agent(row, row.session_id in live, peaks) for row in queries.agents(db, only)]
+    return [
+        make_agent(row, row.session_id in live, peaks) for row in agent_queries.agents(db, only)
+    ]
 
 
 def session_warnings(db: sqlite3.Connection, session: Session) -> list[ContextWarning]:

@@ -100,6 +100,12 @@ def write(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def join_tools(known: str, more: str) -> str:
+    """Add the tool calls that are not known yet; each ends with a comma (facts.ResponseFact)."""
+    names = dict.fromkeys(f"{known}{more}".split(",")[:-1])
+    return "".join(f"{name}," for name in names)
+
+
 def set_aside(path: Path) -> Path:
     """Move the store and its journal out of the way, under a name of their own."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
@@ -180,6 +186,7 @@ def _migrated(path: Path) -> sqlite3.Connection:
         path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
     )
     try:
+        connection.create_function("join_tools", 2, join_tools, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         applied = _applied(connection)

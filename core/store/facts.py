@@ -17,6 +17,8 @@ class FileKind(StrEnum):
 
     SESSION = "session"
     AGENT = "agent"
+    JOURNAL = "journal"
+    """What the agents of one workflow returned."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, array_like=True):
@@ -57,8 +59,10 @@ class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     context_tokens: int
     """Input side of the last iteration: what the model saw."""
     sidechain: bool
-    tool_uses: int
-    """Tool calls in these lines alone."""
+    tools: str = ""
+    """Its tool calls, each once: the end of the call's id, and a comma after it."""
+    request: int | None = None
+    """Key of the `api-request` that it answers."""
 
 
 class BoundaryFact(msgspec.Struct, frozen=True, array_like=True):
@@ -82,6 +86,7 @@ class ErrorFact(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     kind: str
     detail: str
+    uuid: str | None = None
     prompt_tokens: int | None = None
     """Size of a prompt that was too long."""
     limit_tokens: int | None = None
@@ -95,6 +100,89 @@ class LaunchFact(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     agent_type: str
     description: str
+    asked_model: str | None = None
+    prompt: int | None = None
+    """Key of the prompt; an agent of clients up to 2.0 begins with the same text."""
+
+
+class AsideFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A line of an agent that stands in its session's own file (clients up to 2.0)."""
+
+    offset: int
+    line: int
+    """Key of its uuid."""
+    parent: int | None
+    message_id: str | None
+    prompt: int | None
+    """Key of its text, where it can be what the agent was asked."""
+
+
+class StepFact(msgspec.Struct, frozen=True, array_like=True):
+    """A line of an agent inside a `progress` line of its parent's file (clients up to 2.1.9x)."""
+
+    offset: int
+    agent_id: str
+    tool_use_id: str | None
+    at: int | None
+    answer: ResponseFact | None
+    """The answer of the API that it holds."""
+
+
+class LinkKind(StrEnum):
+    """How one session hangs together with another."""
+
+    FORKED_FROM = "forked-from"
+    IMPORTED_FROM = "imported-from"
+    COPIED_FROM = "copied-from"
+    """Lines name another session than their file does (resumes of clients before 2.0)."""
+    LINEAGE = "lineage"
+    """`session_id` beside `sessionId`: the session that this one was resumed from."""
+    CONTINUED_IN = "continued-in"
+    HISTORY_SUPPRESSED = "history-suppressed"
+    FORK_CONTEXT = "fork-context"
+    CLEARED = "cleared"
+    """It began with /clear; which session was cleared is not said."""
+    RESET = "reset"
+    RELOCATED = "relocated"
+
+
+class LinkFact(msgspec.Struct, frozen=True, array_like=True):
+    """What a line says of another session; the session's id is empty where it names none."""
+
+    offset: int
+    kind: LinkKind
+    session_id: str
+    at: int | None
+    detail: str
+
+
+class RequestFact(msgspec.Struct, frozen=True, array_like=True):
+    """What was sent to the API: a request by the keys of its parts, not by their text."""
+
+    offset: int
+    length: int
+    request: int
+    """Key of its id."""
+    at: int | None
+    model: str | None
+    query_source: str | None
+    shape: int | None
+    """Key of its system prompt and tools."""
+    base: int | None
+    """Key of the request whose first `keep` messages it repeats."""
+    keep: int
+    tail: bytes
+    """Keys of the messages after those, eight bytes each, the first byte the highest."""
+
+
+class PartFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a part of a request stands: a message as sent, or a shape."""
+
+    offset: int
+    length: int
+    part: int
+    """Key of its hash."""
+    kind: str
 
 
 class ReturnFact(msgspec.Struct, frozen=True, array_like=True):
@@ -113,6 +201,11 @@ class ReturnFact(msgspec.Struct, frozen=True, array_like=True):
     """The same with its output, which is all that a notification says."""
     tool_uses: int | None
     duration_ms: int | None
+    input_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    output_tokens: int | None = None
+    """What the agent's last request spent, where the return says it."""
 
 
 class TextFact(msgspec.Struct, frozen=True, array_like=True):
@@ -176,6 +269,11 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     returns: tuple[ReturnFact, ...] = ()
     texts: tuple[TextFact, ...] = ()
     replies: tuple[ReplyFact, ...] = ()
+    asides: tuple[AsideFact, ...] = ()
+    steps: tuple[StepFact, ...] = ()
+    links: tuple[LinkFact, ...] = ()
+    requests: tuple[RequestFact, ...] = ()
+    parts: tuple[PartFact, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

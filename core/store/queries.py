@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from .records import only_in, records
 from .rows import (
-    AgentRow,
     CompactionRow,
     FillRow,
     SessionRow,
@@ -17,9 +17,7 @@ from .rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-Record = TypeVar("Record")
+    from collections.abc import Iterable
 
 
 def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SessionRow]:
@@ -27,14 +25,8 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
 
     A session that stands in two folders (/cd moved it) is told by its newer file.
     """
-    where, values = _only("f.session_id", only)
-    return _records(SessionRow, db, _SESSIONS.format(where=where), values)
-
-
-def agents(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[AgentRow]:
-    """List the agents of every session, or only of those named, in the order they started."""
-    where, values = _only("f.session_id", only)
-    return _records(AgentRow, db, _AGENTS.format(where=where), values * _AGENTS.count("{where}"))
+    where, values = only_in("f.session_id", only)
+    return records(SessionRow, db, _SESSIONS.format(where=where), values)
 
 
 def summaries(
@@ -55,7 +47,7 @@ def summaries(
     if session_id is not None:
         conditions.append("f.session_id = ?")
         values.append(session_id)
-    return _records(
+    return records(
         SummaryRow, db, _SUMMARIES.format(where=" AND ".join(conditions)), [*values, limit]
     )
 
@@ -68,18 +60,18 @@ def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
 
 def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
     """List the boundaries, newest first."""
-    where, values = _only("f.session_id", None if session_id is None else [session_id])
-    return _records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
+    where, values = only_in("f.session_id", None if session_id is None else [session_id])
+    return records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
 
 def fill(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -> list[FillRow]:
     """Replay one context's fill in the order of its file."""
-    return _records(FillRow, db, _FILL, {"session_id": session_id, "agent_id": agent_id})
+    return records(FillRow, db, _FILL, {"session_id": session_id, "agent_id": agent_id})
 
 
 def spent(db: sqlite3.Connection) -> list[SpentRow]:
     """Add up the answers by session; every message of the store counts once (R: totals)."""
-    return _records(SpentRow, db, _SPENT, [])
+    return records(SpentRow, db, _SPENT, [])
 
 
 def model_peaks(db: sqlite3.Connection) -> dict[str, int]:
@@ -101,10 +93,12 @@ def counts(db: sqlite3.Connection) -> dict[str, int]:
 
 def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
     """Lines whose type this version does not know, by type."""
-    rows = db.execute(
-        "SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type ORDER BY 2 DESC, 1"
-    )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in db.execute(_LINE_TYPES, [0])}
+
+
+def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
+    """Lines whose type is known and becomes no rows, by type; line_types says why."""
+    return {row[0]: row[1] for row in db.execute(_LINE_TYPES, [1])}
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
@@ -118,7 +112,7 @@ def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
 
 def troubles(db: sqlite3.Connection) -> list[TroubleRow]:
     """List what could not be read or stored, newest first."""
-    return _records(TroubleRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC")
+    return records(TroubleRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC")
 
 
 def find_sessions(db: sqlite3.Connection, start: str) -> list[str]:
@@ -168,23 +162,11 @@ def match_expression(search: str) -> str:
     return " ".join(words) + "*" if words else ""
 
 
-def _only(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:
-    if values is None:
-        return "1", []
-    chosen = list(values)
-    return f"{column} IN ({', '.join('?' * len(chosen))})", chosen
-
-
-def _records(
-    kind: type[Record],
-    db: sqlite3.Connection,
-    sql: str,
-    values: Sequence[Any] | dict[str, Any] = (),
-) -> list[Record]:
-    return [kind(*row) for row in db.execute(sql, values)]
-
-
 _MODEL_PEAKS: Final = "SELECT model, MAX(peak_tokens) FROM model_use GROUP BY model"
+
+_LINE_TYPES: Final = (
+    "SELECT type, SUM(lines) FROM line_count WHERE known = ? GROUP BY type ORDER BY 2 DESC, 1"
+)
 
 _COUNTS: Final = """
 SELECT COUNT(*) AS files,
@@ -236,7 +218,12 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             a.agent_id)
         FROM file a LEFT JOIN agent_meta m
             ON m.session_id = a.session_id AND m.agent_id = a.agent_id
-        WHERE a.session_id = f.session_id AND a.kind = 'agent')),
+        WHERE a.session_id = f.session_id AND a.kind = 'agent'))
+        + (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
+            SELECT COUNT(*) AS begun, (SELECT COUNT(*) FROM launch l
+                WHERE l.file_id = f.file_id AND l.prompt = a.prompt) AS asked
+            FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
+            GROUP BY a.prompt)),
     v.status, v.name, v.tmux,
     f.mtime_ns
 FROM base f
@@ -245,77 +232,6 @@ LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
 LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
 LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
 LEFT JOIN live v ON v.session_id = f.session_id
-"""
-
-# An agent is known by its own file, by the tool call that started it, or by both; the
-# return names the two together, and so does meta.json.
-_AGENTS: Final = """
-WITH
-started AS (
-    SELECT f.session_id, f.agent_id AS launcher, l.tool_use_id, l.at, l.agent_type,
-        l.description, MIN(l.offset) AS offset
-    FROM launch l JOIN file f USING (file_id) WHERE {where}
-    GROUP BY f.session_id, l.tool_use_id
-),
-returned AS (
-    SELECT f.session_id, t.agent_id, MAX(IIF(EXISTS(SELECT 1 FROM launch x
-            WHERE x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id), t.tool_use_id, NULL))
-            AS tool_use_id,
-        MAX(t.model) AS model, MAX(t.context_tokens) AS context_tokens,
-        MAX(t.total_tokens) AS total_tokens, MAX(t.tool_uses) AS tool_uses
-    FROM agent_return t JOIN file f USING (file_id) WHERE {where}
-    GROUP BY f.session_id, t.agent_id
-),
-own AS (
-    SELECT f.file_id, f.session_id, f.agent_id, f.mtime_ns,
-        COALESCE(m.tool_use_id, t.tool_use_id) AS tool_use_id,
-        m.agent_type, m.description, m.parent_agent_id, m.model, m.finished
-    FROM file f
-    LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = f.agent_id
-    LEFT JOIN returned t ON t.session_id = f.session_id AND t.agent_id = f.agent_id
-    WHERE f.kind = 'agent' AND {where}
-),
-known AS (
-    SELECT o.session_id, o.agent_id, o.file_id, o.mtime_ns, o.parent_agent_id, o.model,
-        o.finished, COALESCE(NULLIF(o.agent_type, ''), l.agent_type) AS agent_type,
-        COALESCE(NULLIF(o.description, ''), l.description) AS description,
-        l.at AS launched_at, l.launcher
-    FROM own o LEFT JOIN started l
-        ON l.session_id = o.session_id AND l.tool_use_id = o.tool_use_id
-    UNION ALL
-    SELECT l.session_id, COALESCE(t.agent_id, l.tool_use_id), NULL, NULL, NULL, NULL, NULL,
-        l.agent_type, l.description, l.at, l.launcher
-    FROM started l LEFT JOIN returned t
-        ON t.session_id = l.session_id AND t.tool_use_id = l.tool_use_id
-    WHERE NOT EXISTS (SELECT 1 FROM own o
-        WHERE o.session_id = l.session_id AND o.tool_use_id = l.tool_use_id)
-)
-SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher), k.agent_type,
-    k.description, COALESCE(r.model, t.model, k.model), k.model, k.launched_at,
-    s.started_at, s.last_at, e.at, e.status, k.finished,
-    IIF(r.offset > COALESCE(b.offset, -1), r.context_tokens, NULL), b.post_tokens,
-    (SELECT MAX(peak_tokens) FROM model_use u
-        WHERE u.file_id = k.file_id AND u.model = r.model),
-    t.context_tokens, t.total_tokens,
-    COALESCE(t.tool_uses,
-        (SELECT SUM(tool_uses) FROM response p WHERE p.file_id = k.file_id)),
-    y.summary_id, y.text, y.lines, y.chars, n.tokens, p.text, k.mtime_ns
-FROM known k
-LEFT JOIN session s ON s.file_id = k.file_id
-LEFT JOIN returned t ON t.session_id = k.session_id AND t.agent_id = k.agent_id
-LEFT JOIN boundary b ON b.file_id = k.file_id AND b.offset =
-    (SELECT MAX(offset) FROM boundary x WHERE x.file_id = k.file_id)
-LEFT JOIN response r ON r.file_id = k.file_id AND r.offset =
-    (SELECT MAX(offset) FROM response x WHERE x.file_id = k.file_id)
-LEFT JOIN reply p ON p.file_id = k.file_id
-LEFT JOIN agent_return e ON e.rowid = (SELECT x.rowid FROM agent_return x
-    JOIN file f USING (file_id) WHERE x.agent_id = k.agent_id AND f.session_id = k.session_id
-    AND x.status <> 'async_launched' ORDER BY x.offset DESC LIMIT 1)
-LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
-    JOIN file f USING (file_id) WHERE x.agent_id = k.agent_id AND f.session_id = k.session_id
-    ORDER BY x.offset DESC LIMIT 1)
-LEFT JOIN estimate n ON n.summary_id = y.summary_id
-ORDER BY COALESCE(k.launched_at, s.started_at), k.agent_id
 """
 
 # A fork copies its history: the same line stands in two files and is shown once, in
@@ -369,6 +285,15 @@ SELECT at, tokens, compacted FROM (
     UNION ALL
     SELECT at, post_tokens, 1, offset FROM boundary
         WHERE file_id = (SELECT file_id FROM chosen)
+    UNION ALL
+    SELECT s.at, s.context_tokens, 0, s.offset FROM step s JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND s.agent_id = :agent_id
+        AND NOT EXISTS (SELECT 1 FROM chosen)
+    UNION ALL
+    SELECT r.at, r.context_tokens, 0, r.offset FROM response r JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND r.sidechain = 1 AND EXISTS (
+            SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
+            AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
 ) ORDER BY offset
 """
 

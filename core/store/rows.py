@@ -81,6 +81,15 @@ class AgentRow:
     result_tokens: int | None
     reply_text: str | None
     file_mtime_ns: int | None
+    tool_use_id: str | None
+    """The tool call that started it."""
+    depth: int | None
+    """1 for an agent that the session itself started."""
+    input_tokens: int | None
+    """Spent by its own answers, as far as a file holds them; each answer counts for one agent."""
+    cache_creation_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +154,55 @@ class TroubleRow:
     at: int
     what: str
     remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """What a line of one session says of another."""
+
+    session_id: str
+    kind: str
+    """One of facts.LinkKind."""
+    other_session_id: str
+    at: int | None
+    detail: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRow:
+    """Another session that holds some of the same answers."""
+
+    session_id: str
+    shared: int
+    answers: int
+    """In that session's file at all."""
+    opened_at: int | None
+    forked_from: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One request to the API."""
+
+    file_id: int
+    request: int
+    offset: int
+    length: int
+    at: int | None
+    model: str | None
+    query_source: str | None
+    shape: int | None
+    """Key of its system prompt and tools."""
+    message_id: str | None
+    """The answer to it, where that is in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """Where a part of a request stands in its file: byte offset and length."""
+
+    part: int
+    offset: int
+    length: int
+    kind: str

@@ -241,7 +241,9 @@ def m003_answers(db: Database) -> None:
             output_tokens INTEGER NOT NULL,
             context_tokens INTEGER NOT NULL,
             sidechain INTEGER NOT NULL,
-            tool_uses INTEGER NOT NULL,
+            tools TEXT NOT NULL,
+            request INTEGER,
+            tool_uses INTEGER GENERATED ALWAYS AS (LENGTH(tools) - LENGTH(REPLACE(tools, ',', ''))),
             PRIMARY KEY (file_id, offset)
         ) STRICT, WITHOUT ROWID;
         CREATE UNIQUE INDEX response_message ON response (message_id, file_id);
@@ -281,3 +283,102 @@ def m003_answers(db: Database) -> None:
     db.table("summary").enable_fts(["text"], create_triggers=True)
     # All is read again into the new tables.
     db.execute("DELETE FROM file")
+
+
+@migrations()
+def m004_agent_eras(db: Database) -> None:
+    """Agents inside other files than their own, how sessions hang together, lines said twice."""
+    db.executescript(
+        """
+        ALTER TABLE api_error ADD COLUMN uuid TEXT;
+        CREATE UNIQUE INDEX api_error_line ON api_error (file_id, uuid);
+        ALTER TABLE launch ADD COLUMN asked_model TEXT;
+        ALTER TABLE launch ADD COLUMN prompt INTEGER;
+        ALTER TABLE agent_return ADD COLUMN input_tokens INTEGER;
+        ALTER TABLE agent_return ADD COLUMN cache_creation_tokens INTEGER;
+        ALTER TABLE agent_return ADD COLUMN cache_read_tokens INTEGER;
+        ALTER TABLE agent_return ADD COLUMN output_tokens INTEGER;
+
+        CREATE TABLE aside_line (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            line INTEGER NOT NULL,
+            root INTEGER NOT NULL,
+            offset INTEGER NOT NULL,
+            message_id TEXT,
+            prompt INTEGER,
+            PRIMARY KEY (file_id, line)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX aside_line_root ON aside_line (file_id, offset) WHERE line = root;
+
+        CREATE TABLE step_agent (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            agent_id TEXT NOT NULL,
+            tool_use_id TEXT,
+            offset INTEGER NOT NULL,
+            started_at INTEGER,
+            last_at INTEGER,
+            PRIMARY KEY (file_id, agent_id)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE step (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            message_id TEXT NOT NULL,
+            agent_id TEXT NOT NULL,
+            offset INTEGER NOT NULL,
+            at INTEGER,
+            model TEXT NOT NULL,
+            input_tokens INTEGER NOT NULL,
+            cache_creation_tokens INTEGER NOT NULL,
+            cache_read_tokens INTEGER NOT NULL,
+            output_tokens INTEGER NOT NULL,
+            context_tokens INTEGER NOT NULL,
+            tools TEXT NOT NULL,
+            last_offset INTEGER NOT NULL,
+            PRIMARY KEY (file_id, message_id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX step_message ON step (message_id);
+
+        CREATE TABLE session_link (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            kind TEXT NOT NULL,
+            session_id TEXT NOT NULL,
+            offset INTEGER NOT NULL,
+            at INTEGER,
+            detail TEXT NOT NULL,
+            PRIMARY KEY (file_id, kind, session_id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX session_link_other ON session_link (session_id);
+        """
+    )
+
+
+@migrations()
+def m005_requests(db: Database) -> None:
+    """What was really sent: by key and place, so that an engine reads a part when it needs it."""
+    db.executescript(
+        """
+        CREATE TABLE request (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            offset INTEGER NOT NULL,
+            length INTEGER NOT NULL,
+            request INTEGER NOT NULL,
+            at INTEGER,
+            model TEXT,
+            query_source TEXT,
+            shape INTEGER,
+            base INTEGER,
+            keep INTEGER NOT NULL,
+            tail BLOB NOT NULL,
+            PRIMARY KEY (file_id, offset)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE request_part (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            part INTEGER NOT NULL,
+            offset INTEGER NOT NULL,
+            length INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            PRIMARY KEY (file_id, part)
+        ) STRICT, WITHOUT ROWID;
+        """
+    )

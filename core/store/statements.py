@@ -35,7 +35,8 @@ def _insert_fact(table: str, fact: type[msgspec.Struct]) -> str:
 
 # A message's place is where it was first written (a second compaction appends old
 # history again); its numbers are those of its last line (early lines of clients
-# before 2.1.97 hold a placeholder). A line read twice changes nothing.
+# before 2.1.97 hold a placeholder). A line read twice changes nothing, and a tool call
+# whose line is appended again counts once.
 RESPONSE_UPSERT: Final = (
     _insert("response", ResponseFact, "", "file_id")
     + """
@@ -46,7 +47,8 @@ ON CONFLICT DO UPDATE SET
     cache_read_tokens = excluded.cache_read_tokens,
     output_tokens = MAX(output_tokens, excluded.output_tokens),
     context_tokens = excluded.context_tokens,
-    tool_uses = tool_uses + excluded.tool_uses,
+    tools = join_tools(tools, excluded.tools),
+    request = COALESCE(request, excluded.request),
     last_offset = excluded.last_offset
 WHERE excluded.last_offset > last_offset
 """

@@ -6,7 +6,13 @@ from typing import Final
 
 MIGRATION_SET: Final = "ctxtop"
 
-MIGRATION_NAMES: Final = ("m001_files_and_facts", "m002_sidecars", "m003_answers")
+MIGRATION_NAMES: Final = (
+    "m001_files_and_facts",
+    "m002_sidecars",
+    "m003_answers",
+    "m004_agent_eras",
+    "m005_requests",
+)
 """In their order; a store that has another one was written by a newer ctxtop."""
 
 FACT_TABLES: Final = (
@@ -21,5 +27,11 @@ FACT_TABLES: Final = (
     "summary",
     "line_count",
     "bad_line",
+    "aside_line",
+    "step_agent",
+    "step",
+    "session_link",
+    "request",
+    "request_part",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

@@ -11,6 +11,7 @@ from msgspec.structs import astuple
 
 from .database import open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
+from .inner_rows import insert_inner
 from .statements import (
     INSERT_AGENT_RETURN,
     INSERT_API_ERROR,
@@ -261,6 +262,7 @@ class Writer:
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
+        insert_inner(self._connection, file_id, facts)
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
 

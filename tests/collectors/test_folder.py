@@ -38,7 +38,8 @@ NESTED = f"{PROJECT}/{SESSION}/subagents"
         (f"{NESTED}/agent-a1.jsonl", (FileKind.AGENT, SESSION, "a1")),
         (f"{NESTED}/workflows/wf_1/agent-a2.jsonl", (FileKind.AGENT, SESSION, "a2")),
         (f"{PROJECT}/agent-old.jsonl", (FileKind.AGENT, "", "old")),
-        (f"{NESTED}/workflows/wf_1/journal.jsonl", None),
+        (f"{NESTED}/workflows/wf_1/journal.jsonl", (FileKind.JOURNAL, SESSION, None)),
+        (f"{NESTED}/journal.jsonl", None),
         (f"{PROJECT}/{SESSION}/agent-a1.jsonl", None),
         (f"{PROJECT}/{SESSION}/tool-results/x.jsonl", None),
         (f"{PROJECT}/sessions-index.json", None),
@@ -86,6 +87,7 @@ def test_depth_and_strangers(claude: ClaudeFolder) -> None:
     assert {item.relative for item in finding.transcripts} == {
         f"{NESTED}/agent-a1.jsonl",
         f"{NESTED}/workflows/wf_1/agent-a2.jsonl",
+        f"{NESTED}/workflows/wf_1/journal.jsonl",
     }
     assert [item.relative for item in finding.metas] == [f"{NESTED}/agent-a1.meta.json"]
     assert finding.troubles == []

@@ -23,11 +23,15 @@ from ..transcripts import (
     agent_result,
     assistant,
     boundary,
+    chained,
     encode,
     launch,
     notification,
+    notification_text,
     refusal,
     summary,
+    time,
+    tool,
     user,
 )
 
@@ -39,6 +43,10 @@ FILES: Final = (
     f"{PROJECT}/{SESSION}/subagents/agent-a1.jsonl",
     f"{PROJECT}/agent-old.jsonl",
 )
+
+ASIDE: Final = user("look around", at=7, isSidechain=True)
+STEP: Final = assistant("p1", 700, output=2, at=8, content=[tool("Bash", "toolu_a")])
+STEPS: Final = {"type": "agent_progress", "agentId": "a1", "message": STEP}
 
 LINES: Final = tuple(
     encode([line])
@@ -58,6 +66,16 @@ LINES: Final = tuple(
         refusal("prompt is too long: 7 tokens > 5 maximum"),
         {"type": "custom-title", "customTitle": "commas"},
         {"type": "of-tomorrow"},
+        ASIDE,
+        assistant("m4", 950, at=8, isSidechain=True, parentUuid=ASIDE["uuid"]),
+        assistant("m5", 1000, at=8, content=[tool("Bash", "t8")]),
+        assistant("m5", 1000, at=8, content=[tool("Read", "t9")], requestRef="r1"),
+        chained("progress", at=8, data=STEPS, parentToolUseID="t1"),
+        user("from another", sessionId="22222222-2222-4333-8444-555555555555"),
+        {"type": "continued-in", "continuedInSessionId": "x", "timestamp": time(12)},
+        {"type": "queue-operation", "content": notification_text("a1", "found three commas")},
+        {"type": "api-request-blob", "sessionId": SESSION, "hash": "h", "message": {}},
+        {"type": "api-request", "sessionId": SESSION, "id": "r1", "keep": 0, "tail": ["h"]},
         b'{"type":"user","torn',
     )
 )

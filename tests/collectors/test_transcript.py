@@ -57,7 +57,7 @@ def test_an_answer() -> None:
     assert (answer.message_id, answer.model, answer.at) == ("m1", MODEL, START_MS + 5000)
     assert answer.context_tokens == 1000
     assert (answer.input_tokens, answer.cache_creation_tokens) == (3, 7)
-    assert (answer.cache_read_tokens, answer.output_tokens, answer.tool_uses) == (990, 50, 1)
+    assert (answer.cache_read_tokens, answer.output_tokens, answer.tools) == (990, 50, "t1,")
     assert not answer.sidechain
 
 
@@ -300,7 +300,6 @@ def test_times_are_the_earliest_and_the_latest_not_the_first_and_the_last() -> N
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"type":"api-request-blob","hash":"x","message":{"role":"user"}}',
         b'{"type":"cost-state","totalCostUSD":1.5}',
         b'{"sessionId":"x","type":"mode","mode":"normal"}',
         json.dumps(chained("system", subtype="turn_duration")).encode(),

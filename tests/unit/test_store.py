@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TABLES = {
+    "aside_line",
+    "request",
+    "request_part",
+    "session_link",
+    "step",
+    "step_agent",
     "about",
     "agent_meta",
     "agent_return",

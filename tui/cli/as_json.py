@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.store import queries
+from ...core.store import agent_queries, queries
 from ...core.tokens import count_of
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def scanned(reading: Reading, seconds: float) -> Record:
         "bad_lines": counts["bad_lines"],
         "unknown_types": queries.unknown_types(reading.db),
         "sessions": counts["sessions"],
-        "agents": len(queries.agents(reading.db)),
+        "agents": len(agent_queries.agents(reading.db)),
         "seconds": round(seconds, 3),
     }
 

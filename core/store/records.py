@@ -1,0 +1,29 @@
+"""What every query needs: a condition on some of the rows, and rows as records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+Record = TypeVar("Record")
+
+
+def only_in(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:
+    """Make the condition that a column has one of some values, or any where None is asked."""
+    if values is None:
+        return "1", []
+    chosen = list(values)
+    return f"{column} IN ({', '.join('?' * len(chosen))})", chosen
+
+
+def records(
+    kind: type[Record],
+    db: sqlite3.Connection,
+    sql: str,
+    values: Sequence[Any] | dict[str, Any] = (),
+) -> list[Record]:
+    """Run a query whose columns are the fields of a record."""
+    return [kind(*row) for row in db.execute(sql, values)]
