@@ -58,18 +58,23 @@ def read_tail(path: Path, before: TailState, batch: int = BATCH_BYTES) -> TailRe
     Raises OSError where the file cannot be read or is not a regular file.
     """
     with open_regular(path) as file:
-        status = os.fstat(file.fileno())
-        if _is_other(file, status, before):
-            return TailRead(Change.REWRITTEN, before)
-        file.seek(before.offset)
-        data = file.read(batch)
-        end = data.rfind(b"\n") + 1
-        if end:
-            lines = _split(data[:end], before.offset)
-            return _grown(_state(file, status, before.offset + end), lines)
-        if len(data) < batch:
-            return TailRead(Change.NONE, _state(file, status, before.offset))
-        return _read_long_line(file, status, before, data)
+        return read_open(file, before, batch)
+
+
+def read_open(file: BinaryIO, before: TailState, batch: int = BATCH_BYTES) -> TailRead:
+    """Read as read_tail does, from a file that is open."""
+    status = os.fstat(file.fileno())
+    if _is_other(file, status, before):
+        return TailRead(Change.REWRITTEN, before)
+    file.seek(before.offset)
+    data = file.read(batch)
+    end = data.rfind(b"\n") + 1
+    if end:
+        lines = _split(data[:end], before.offset)
+        return _grown(_state(file, status, before.offset + end), lines)
+    if len(data) < batch:
+        return TailRead(Change.NONE, _state(file, status, before.offset))
+    return _read_long_line(file, status, before, data)
 
 
 @contextmanager

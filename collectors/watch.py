@@ -40,7 +40,7 @@ RECONCILE_S: Final = 10.0
 tells only half of the time (reference: exemplars 3.1)."""
 
 SIDECARS_S: Final = 2.0
-"""Between two looks at the registry: a process that dies removes nothing."""
+"""Between two looks at the registry and the logs: a process that dies removes nothing."""
 
 RETRY_S: Final = 2.0
 """Between two tries while the store is locked or the disk is full."""
@@ -104,7 +104,7 @@ class _Watch:
 
     def _places(self) -> dict[Path, int]:
         """The folders that can be watched, each with its inode: one made again is another."""
-        places = (self.folder.projects, self.folder.sessions)
+        places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
         return {path: inode for path in places if (inode := _inode(path)) is not None}
 
     def _follow(self, places: dict[Path, int]) -> None:
@@ -154,7 +154,7 @@ class _Watch:
         unknown: set[Path] = set()
         for _, name in changes:
             path = Path(name)
-            if path.is_relative_to(self.folder.sessions):
+            if not path.is_relative_to(self.folder.projects):
                 self.sidecars_at = LONG_AGO
             elif self.collector.knows(self.folder.relative(path)):
                 grown.add(path)

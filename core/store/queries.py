@@ -100,15 +100,17 @@ def counts(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
-    """Lines whose type this version does not know, by type."""
+    """Lines whose type, and hooks whose event this version does not know, by type."""
     rows = db.execute(
-        "SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type ORDER BY 2 DESC, 1"
+        "SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type"
+        " UNION ALL SELECT 'hook ' || event, COUNT(*) FROM hook_event WHERE known = 0"
+        " GROUP BY event ORDER BY 2 DESC, 1"
     )
     return {row[0]: row[1] for row in rows}
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
-    """Lines that were set aside: path, byte offset, length in bytes, reason."""
+    """Transcripts' lines that were set aside: path, byte offset, length in bytes, reason."""
     rows = db.execute(
         "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
         " ORDER BY path, b.offset"
@@ -200,7 +202,7 @@ _COUNTS: Final = """
 SELECT COUNT(*) AS files,
     COALESCE(SUM(offset), 0) AS bytes,
     COALESCE(SUM(lines), 0) AS lines,
-    (SELECT COUNT(*) FROM bad_line) AS bad_lines,
+    (SELECT COUNT(*) FROM bad_line) + (SELECT COUNT(*) FROM log_bad_line) AS bad_lines,
     (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
 FROM file
 """
