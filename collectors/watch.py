@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ..core.store.database import explain, is_damage, is_passing
 from .collect import Collector
 from .folder import Trouble
+from .mounts import is_silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ class _Watch:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop
-        self.polling = False
+        self.polling = is_silent(self.folder.projects)
         self.scanned_at = LONG_AGO
         self.sidecars_at = LONG_AGO
 
@@ -120,12 +121,17 @@ class _Watch:
             # A folder went while the watcher started: look again at what there is.
             return
         except (OSError, RuntimeError) as error:
+            place = str(self.folder.projects)
             if self.polling:
-                raise
+                what = f"cannot be polled ({error})"
+                self.collector.report(Trouble(place, what, "ctxtop looks again by itself"))
+                self.stop.wait(RETRY_S)
+                self.scan()
+                return
             self.polling = True
             self.collector.report(
                 Trouble(
-                    str(self.folder.projects),
+                    place,
                     f"the system does not tell of changes ({error})",
                     "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once",
                 )

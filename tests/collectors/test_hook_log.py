@@ -294,7 +294,7 @@ def test_a_log_that_cannot_be_read_is_told_and_the_rest_is_read(
     tell(store, "Stop", session_id=SESSION)
     real = os.open
 
-    def refuse(path: Any, *args: int) -> int:
+    def refuse(path: str | Path, *args: int) -> int:
         if str(path).endswith(Log.HOOKS):
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, *args)

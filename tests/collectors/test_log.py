@@ -173,8 +173,8 @@ def test_a_writer_that_slept_until_its_file_was_removed_writes_again(
     log.record(path, "Stop", encoded(number=1))
     opened = os.open
 
-    def slow(*args: Any) -> int:
-        descriptor = opened(*args)
+    def slow(name: str, flags: int, mode: int) -> int:
+        descriptor = opened(name, flags, mode)
         monkeypatch.setattr(os, "open", opened)
         Path(path).unlink()
         return descriptor
