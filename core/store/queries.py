@@ -153,6 +153,20 @@ def schema_version(db: sqlite3.Connection) -> str:
     return str(row[0]) if row else "none"
 
 
+def unknown_migrations(db: sqlite3.Connection) -> list[str]:
+    """Name the migrations of a newer ctxtop that the store has."""
+    from .schema import known_names
+
+    rows = db.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop'")
+    return sorted({str(row[0]) for row in rows} - known_names())
+
+
+def damage(db: sqlite3.Connection) -> str | None:
+    """Look at every page of the store; say the first that is wrong, or None."""
+    found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if found == "ok" else found
+
+
 def has_full_text_search() -> bool:
     """Say whether this Python's SQLite was built with FTS5."""
     with closing(sqlite3.connect(":memory:")) as db:
