@@ -17,10 +17,10 @@ from .agent_meta import read_meta
 from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
 from .lines import NotJsonError, ShapeError, decode_line
+from .logs import LogReader
 from .readers import Task, readers_for
 from .reading import read_next
 from .registry import read_registry
-from .status_line import SNAPSHOTS, read_windows
 from .tail import Change, open_regular
 
 if TYPE_CHECKING:
@@ -151,19 +151,19 @@ class Collector:
         self._known = writer.files()
         self._metas = writer.meta_times()
         self._live: list[LiveSession] | None = None
-        self._windows_at = 0
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
+        self.logs: Final = LogReader(writer, self.report, self._ease)
 
     def scan(self) -> None:
         """Look at everything once: newest first, only what changed is read."""
-        self.read_sidecars()
         finding = find_files(self.folder)
         over = self._unseen - {trouble.place for trouble in finding.troubles}
         for place in over:
             self._ease(place)
         self._unseen = {trouble.place for trouble in finding.troubles}
+        self.read_sidecars()
         self.take(finding)
         self._note_gone(finding)
         self.listener.scanned()
@@ -203,32 +203,16 @@ class Collector:
             self._take_all(waiting)
 
     def read_sidecars(self) -> None:
-        """Read the registry and the status line's snapshots."""
+        """Read the registry, and the logs of hooks and status line."""
         live = read_registry(self.folder)
         touched: set[str] = set()
         if live != self._live:
             self.writer.save_live(live)
             touched |= {session.session_id for session in (*live, *(self._live or ()))}
             self._live = live
-        touched |= self._read_windows()
+        touched |= self.logs.read()
         if touched:
             self.listener.changed(Changed(frozenset(touched)))
-
-    def _read_windows(self) -> set[str]:
-        path = self.writer.path.with_name(SNAPSHOTS)
-        try:
-            written = path.stat().st_mtime_ns
-            if written == self._windows_at:
-                return set()
-            windows = read_windows(path)
-        except FileNotFoundError:
-            return set()
-        except OSError as error:
-            self.report(unreadable(str(path), error))
-            return set()
-        self.writer.save_windows(windows)
-        self._windows_at = written
-        return {window.session_id for window in windows}
 
     def _take_metas(self, metas: list[FoundFile]) -> None:
         changed = []

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from ..core.store.facts import LiveSession
-from .clean import clean_title
+from .clean import clean_text, clean_title
 from .tail import open_regular
 
 if TYPE_CHECKING:
     from .folder import ClaudeFolder
 
 LARGEST: Final = 64 * 1024
-"""Bytes; the client writes about 600."""
+"""Bytes; the client writes about 600. A larger file is none of its entries."""
 
 START_SLACK_S: Final = 120.0
 """A process that began later than its entry by more than this has only inherited the number."""
+
+ZONE_STEP_S: Final = 900.0
+ZONES_S: Final = 26 * 3600.0
+"""Time zones differ by whole quarters of an hour, at the most by these."""
+
+DATE_SLACK_S: Final = 2.0
+"""A date has whole seconds, and each side rounds in its own way."""
+
+_DATE: Final = "%a %b %d %H:%M:%S %Y"
+"""As `ps -o lstart` writes it."""
 
 Moment = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """Milliseconds since 1970."""
@@ -39,6 +50,11 @@ class _Entry(msgspec.Struct, rename="camel"):
     tmux: str | None = None
     name: str | None = None
     name_source: str | None = None
+    waiting_for: str | None = None
+    kind: str | None = None
+    entrypoint: str | None = None
+    cwd: str | None = None
+    version: str | None = None
     proc_start: str | None = None
     started_at: Moment | None = None
     updated_at: Moment | None = None
@@ -52,28 +68,50 @@ def read_registry(folder: ClaudeFolder) -> list[LiveSession]:
     live: dict[str, LiveSession] = {}
     for path in sorted(folder.sessions.glob("*.json")):
         entry = _read(path)
-        if entry and _is_alive(entry):
-            session = LiveSession(
-                session_id=clean_title(entry.session_id).lower(),
-                pid=entry.pid,
-                status=clean_title(entry.status or "idle"),
-                tmux=clean_title(entry.tmux) if entry.tmux else None,
-                name=clean_title(entry.name)
-                if entry.name and entry.name_source == "user"
-                else None,
-                updated_at=entry.updated_at,
-            )
+        if entry is None or not _is_alive(entry):
+            continue
+        session = _describe(entry)
+        other = live.get(session.session_id)
+        # A session that was resumed elsewhere stands twice: the newest word counts.
+        if other is None or _newest(session) >= _newest(other):
             live[session.session_id] = session
     return list(live.values())
+
+
+def _describe(entry: _Entry) -> LiveSession:
+    return LiveSession(
+        session_id=clean_title(entry.session_id).lower(),
+        pid=entry.pid,
+        status=clean_title(entry.status or "idle"),
+        tmux=_title(entry.tmux),
+        name=_title(entry.name) if entry.name_source == "user" else None,
+        updated_at=entry.updated_at,
+        waiting_for=_title(entry.waiting_for),
+        kind=_title(entry.kind),
+        entrypoint=_title(entry.entrypoint),
+        cwd=clean_text(entry.cwd) if entry.cwd else None,
+        client_version=_title(entry.version),
+        started_at=entry.started_at,
+        process_start=_title(entry.proc_start),
+    )
+
+
+def _title(text: str | None) -> str | None:
+    return clean_title(text) if text else None
+
+
+def _newest(session: LiveSession) -> int:
+    return session.updated_at or session.started_at or 0
 
 
 def _read(path: Path) -> _Entry | None:
     try:
         with open_regular(path) as file:
-            return msgspec.json.decode(file.read(LARGEST), type=_Entry)
+            entry = msgspec.json.decode(file.read(LARGEST), type=_Entry)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The client replaces and removes entries at any moment; the next look finds it.
         return None
+    return entry if entry.session_id else None
 
 
 def _is_alive(entry: _Entry) -> bool:
@@ -88,7 +126,19 @@ def _is_alive(entry: _Entry) -> bool:
             return False
     except psutil.Error:
         return False
-    return entry.started_at is None or began <= entry.started_at / 1000 + START_SLACK_S
+    if entry.started_at is not None and began > entry.started_at / 1000 + START_SLACK_S:
+        return False
+    return _may_be_start(entry.proc_start, began)
+
+
+def _may_be_start(written: str | None, began: float) -> bool:
+    """Compare with a date in the zone that the client had (macOS); another form says nothing."""
+    try:
+        moment = datetime.strptime(written or "", _DATE).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return True
+    apart = abs(began - moment)
+    return apart <= ZONES_S and min(apart % ZONE_STEP_S, -apart % ZONE_STEP_S) <= DATE_SLACK_S
 
 
 def _linux_start(pid: int) -> str | None:

@@ -1,64 +1,128 @@
-"""Snapshots of the client's status line: what the client itself says of a window."""
+"""The log of ctxtop's own status line: what the client itself says of a window."""
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from msgspec import UNSET
 
 from ..core.store.facts import WindowSeen
+from ..core.store.log_facts import LogFacts, StatusSnapshot
+from ..core.window import LARGE_MARK
 from .clean import clean_title
-from .lines import Count  # noqa: TC001 -- msgspec reads it
-from .tail import open_regular
+from .lines import Count, Usage
+from .log_record import BadRecordError, bad_line, decode, decode_record
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
-SNAPSHOTS: Final = "statusline.jsonl"
-"""Beside the store: one line a snapshot, as the client gave it to the status line."""
+    from ..core.store.facts import BadLine
+    from .tail import RawLine
 
-NEWEST_BYTES: Final = 1024 * 1024
-"""Read from the end: about 700 snapshots, of which the newest of each session counts."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Percentage = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]
+Text = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class _Model(msgspec.Struct):
-    id: str | None = None
+    id: Text | None = None
 
 
-class _ContextWindow(msgspec.Struct):
+class _Style(msgspec.Struct):
+    name: Text | None = None
+
+
+class _Cost(msgspec.Struct):
+    total_cost_usd: Dollars | None = None
+
+
+class _Window(msgspec.Struct):
     context_window_size: Count | None = None
+    used_percentage: Percentage | None = None
+    current_usage: Usage | None = None
+    total_input_tokens: Count | None = None
+    total_output_tokens: Count | None = None
 
 
-class _Snapshot(msgspec.Struct):
-    session_id: str | None = None
+class _Cache(msgspec.Struct):
+    warm: bool | None = None
+    ttl: Text | None = None
+    expires_at: Count | None = None
+    hit_ratio: Share | None = None
+    misses: Count | None = None
+
+
+class _Status(msgspec.Struct):
+    session_id: Text | None = None
+    version: Text | None = None
+    exceeds_200k_tokens: bool | None = None
     model: _Model | None = None
-    context_window: _ContextWindow | None = None
+    output_style: _Style | None = None
+    cost: _Cost | None = None
+    context_window: _Window | None = None
+    prompt_cache: _Cache | None = None
 
 
-def read_windows(path: Path) -> list[WindowSeen]:
-    """Read the windows that the newest snapshots show; a line that is no snapshot is passed over.
+_status: Final = msgspec.json.Decoder(_Status)
 
-    Raises OSError where the file cannot be read.
+
+def read_snapshots(lines: Iterable[RawLine], at: int) -> LogFacts:
+    """Read snapshots, in our envelope or as the client gave them.
+
+    `at` stands in for the time of those that came without.
     """
-    with open_regular(path) as file:
-        status = os.fstat(file.fileno())
-        file.seek(max(0, status.st_size - NEWEST_BYTES))
-        lines = file.read(NEWEST_BYTES).split(b"\n")
-    # The file's own time: a position would begin anew where the file does.
-    at = status.st_mtime_ns // 1_000_000
-    seen = (_read(line, at) for line in lines)
-    return [window for window in seen if window]
+    snapshots: list[StatusSnapshot] = []
+    bad: list[BadLine] = []
+    for offset, line in lines:
+        try:
+            snapshots.append(_read(offset, line, at))
+        except BadRecordError as error:
+            bad.append(bad_line(offset, line, error))
+    windows = [window for snapshot in snapshots if (window := _window(snapshot))]
+    return LogFacts(snapshots=tuple(snapshots), windows=tuple(windows), bad=tuple(bad))
 
 
-def _read(line: bytes, at: int) -> WindowSeen | None:
-    try:
-        snapshot = msgspec.json.decode(line, type=_Snapshot)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    size = snapshot.context_window.context_window_size if snapshot.context_window else None
-    if not (snapshot.session_id and snapshot.model and snapshot.model.id and size and size > 0):
+def _read(offset: int, line: bytes, at: int) -> StatusSnapshot:
+    record = decode_record(line)
+    status: _Status = decode(line if record.given is UNSET else record.given, _status)
+    if not status.session_id:
+        raise BadRecordError("names no session")
+    window, cache = status.context_window or _Window(), status.prompt_cache or _Cache()
+    usage = window.current_usage or Usage()
+    return StatusSnapshot(
+        offset=offset,
+        at=at if record.at is None else record.at,
+        session_id=clean_title(status.session_id).lower(),
+        model=clean_title((status.model or _Model()).id or ""),
+        window_tokens=window.context_window_size or None,
+        used_percentage=window.used_percentage,
+        input_tokens=usage.input_tokens,
+        cache_creation_tokens=usage.cache_creation_input_tokens,
+        cache_read_tokens=usage.cache_read_input_tokens,
+        output_tokens=usage.output_tokens,
+        total_input_tokens=window.total_input_tokens,
+        total_output_tokens=window.total_output_tokens,
+        exceeds_200k=status.exceeds_200k_tokens,
+        cost_usd=(status.cost or _Cost()).total_cost_usd,
+        client_version=_title(status.version),
+        output_style=_title((status.output_style or _Style()).name),
+        cache_warm=cache.warm,
+        cache_ttl=_title(cache.ttl),
+        cache_expires_at=cache.expires_at and cache.expires_at * 1000,
+        cache_hit_ratio=cache.hit_ratio,
+        cache_misses=cache.misses,
+    )
+
+
+def _title(text: str | None) -> str | None:
+    return None if text is None else clean_title(text)
+
+
+def _window(snapshot: StatusSnapshot) -> WindowSeen | None:
+    if not (snapshot.model and snapshot.window_tokens):
         return None
     # A transcript names the same model without the mark of its large window.
-    model = clean_title(snapshot.model.id).removesuffix("[1m]")
-    return WindowSeen(clean_title(snapshot.session_id).lower(), model, size, at)
+    model = snapshot.model.removesuffix(LARGE_MARK)
+    return WindowSeen(snapshot.session_id, model, snapshot.window_tokens, snapshot.at)

@@ -28,6 +28,13 @@ ANCHOR_BYTES: Final = 4096
 """Bytes before the offset that are hashed: a removed line shifts all that follows it."""
 
 
+AROUND: Final = b"\0 \t\r"
+"""What can stand around a line's text."""
+
+RawLine = tuple[int, bytes]
+"""A line's byte offset and its text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Whole lines of a file as they stand in it, the last line end included."""
@@ -67,19 +74,36 @@ def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> 
     Raises OSError where the file cannot be read or is not a regular file.
     """
     with open_regular(path) as file:
-        status = os.fstat(file.fileno())
-        if _is_other(file, status, before):
-            return TailRead(Change.REWRITTEN, before)
-        file.seek(before.offset)
-        # One byte more than there is: what came meanwhile is seen by the next read.
-        data = file.read(min(block_bytes, status.st_size - before.offset + 1))
-        end = data.rfind(b"\n") + 1
-        if end:
-            block = Block(before.offset, data, end)
-            return _grown(_state(file, status, block), block)
-        if len(data) < block_bytes:
-            return TailRead(Change.NONE, _standing(status, before))
-        return _read_long_line(file, status, before, data)
+        return read_open(file, before, block_bytes)
+
+
+def read_open(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
+    """Read as read_tail does, from a file that is open."""
+    status = os.fstat(file.fileno())
+    if _is_other(file, status, before):
+        return TailRead(Change.REWRITTEN, before)
+    file.seek(before.offset)
+    # One byte more than there is: what came meanwhile is seen by the next read.
+    data = file.read(min(block_bytes, status.st_size - before.offset + 1))
+    end = data.rfind(b"\n") + 1
+    if end:
+        block = Block(before.offset, data, end)
+        return _grown(_state(file, status, block), block)
+    if len(data) < block_bytes:
+        return TailRead(Change.NONE, _standing(status, before))
+    return _read_long_line(file, status, before, data)
+
+
+def lines_of(block: Block) -> list[RawLine]:
+    """Take a block apart into lines that hold anything, without what is no text around them."""
+    lines, offset = [], block.offset
+    for line in block.data[: block.size].split(b"\n"):
+        # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
+        text = line.strip(AROUND)
+        if text:
+            lines.append((offset, text))
+        offset += len(line) + 1
+    return lines
 
 
 @contextmanager

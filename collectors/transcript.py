@@ -44,6 +44,7 @@ from .lines import (
 from .links import fork_parent, read_links
 from .refusals import read_refusal
 from .requests import REQUEST, read_part, read_request
+from .tail import AROUND
 from .times import span, to_ms
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from .tail import Block
 
 _OPEN, _CLOSE, _TYPE = b"{}t"
-_AROUND: Final = b"\0 \t\r"
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of an answer that the client made up: no request, no usage."""
@@ -141,7 +141,7 @@ class _Reading:
 
     def _read_odd_line(self, offset: int, data: bytes) -> None:
         # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
-        line = data.strip(_AROUND)
+        line = data.strip(AROUND)
         if line:
             self.lines += 1
             self._read_line(offset, memoryview(line))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ..core.store.database import explain, is_damage, is_passing
 from .collect import Collector
 from .folder import Trouble
+from .mounts import is_silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ RECONCILE_S: Final = 10.0
 tells only half of the time (reference: exemplars 3.1)."""
 
 SIDECARS_S: Final = 2.0
-"""Between two looks at the registry: a process that dies removes nothing."""
+"""Between two looks at the registry and the logs: a process that dies removes nothing."""
 
 RETRY_S: Final = 2.0
 """Between two tries while the store is locked or the disk is full."""
@@ -86,7 +87,7 @@ class _Watch:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop
-        self.polling = False
+        self.polling = is_silent(self.folder.projects)
         self.scanned_at = LONG_AGO
         self.sidecars_at = LONG_AGO
 
@@ -105,7 +106,7 @@ class _Watch:
 
     def _places(self) -> dict[Path, int]:
         """The folders that can be watched, each with its inode: one made again is another."""
-        places = (self.folder.projects, self.folder.sessions)
+        places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
         return {path: inode for path in places if (inode := _inode(path)) is not None}
 
     def _follow(self, places: dict[Path, int]) -> None:
@@ -122,12 +123,17 @@ class _Watch:
             # A folder went while the watcher started: look again at what there is.
             return
         except (OSError, RuntimeError) as error:
+            place = str(self.folder.projects)
             if self.polling:
-                raise
+                what = f"cannot be polled ({error})"
+                self.collector.report(Trouble(place, what, "ctxtop looks again by itself"))
+                self.stop.wait(RETRY_S)
+                self.scan()
+                return
             self.polling = True
             self.collector.report(
                 Trouble(
-                    str(self.folder.projects),
+                    place,
                     f"the system does not tell of changes ({error})",
                     "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once",
                 )
@@ -156,7 +162,7 @@ class _Watch:
         unknown: set[Path] = set()
         for _, name in changes:
             path = Path(name)
-            if path.is_relative_to(self.folder.sessions):
+            if not path.is_relative_to(self.folder.projects):
                 self.sidecars_at = LONG_AGO
             elif self.collector.knows(self.folder.relative(path)):
                 grown.add(path)

@@ -306,6 +306,15 @@ class LiveSession(msgspec.Struct, frozen=True):
     tmux: str | None
     name: str | None
     updated_at: int | None
+    waiting_for: str | None = None
+    """What a person is asked, where the status is waiting."""
+    kind: str | None = None
+    entrypoint: str | None = None
+    cwd: str | None = None
+    client_version: str | None = None
+    started_at: int | None = None
+    process_start: str | None = None
+    """As the system says it: clock ticks on Linux, a date on macOS."""
 
 
 class WindowSeen(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from .rows import (
     SummaryRow,
     TroubleRow,
 )
+from .tables import MIGRATION_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,17 +93,17 @@ def counts(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
-    """Lines whose type this version does not know, by type."""
-    return {row[0]: row[1] for row in db.execute(_LINE_TYPES, [0])}
+    """Lines whose type, and hooks whose event this version does not know, by type."""
+    return {row[0]: row[1] for row in db.execute(_UNKNOWN_TYPES)}
 
 
 def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
     """Lines whose type is known and becomes no rows, by type; line_types says why."""
-    return {row[0]: row[1] for row in db.execute(_LINE_TYPES, [1])}
+    return {row[0]: row[1] for row in db.execute(_IGNORED_TYPES)}
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
-    """Lines that were set aside: path, byte offset, length in bytes, reason."""
+    """Transcripts' lines that were set aside: path, byte offset, length in bytes, reason."""
     rows = db.execute(
         "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
         " ORDER BY path, b.offset"
@@ -145,6 +146,18 @@ def schema_version(db: sqlite3.Connection) -> str:
     return str(row[0]) if row else "none"
 
 
+def unknown_migrations(db: sqlite3.Connection) -> list[str]:
+    """Name the migrations of a newer ctxtop that the store has."""
+    rows = db.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop'")
+    return sorted({str(row[0]) for row in rows} - set(MIGRATION_NAMES))
+
+
+def damage(db: sqlite3.Connection) -> str | None:
+    """Look at every page of the store; say the first that is wrong, or None."""
+    found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if found == "ok" else found
+
+
 def has_full_text_search() -> bool:
     """Say whether this Python's SQLite was built with FTS5."""
     with closing(sqlite3.connect(":memory:")) as db:
@@ -164,15 +177,22 @@ def match_expression(search: str) -> str:
 
 _MODEL_PEAKS: Final = "SELECT model, MAX(peak_tokens) FROM model_use GROUP BY model"
 
-_LINE_TYPES: Final = (
-    "SELECT type, SUM(lines) FROM line_count WHERE known = ? GROUP BY type ORDER BY 2 DESC, 1"
-)
+_UNKNOWN_TYPES: Final = """
+SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type
+UNION ALL
+SELECT 'hook ' || event, COUNT(*) FROM hook_event WHERE known = 0 GROUP BY event
+ORDER BY 2 DESC, 1
+"""
+
+_IGNORED_TYPES: Final = """
+SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1
+"""
 
 _COUNTS: Final = """
 SELECT COUNT(*) AS files,
     COALESCE(SUM(offset), 0) AS bytes,
     COALESCE(SUM(lines), 0) AS lines,
-    (SELECT COUNT(*) FROM bad_line) AS bad_lines,
+    (SELECT COUNT(*) FROM bad_line) + (SELECT COUNT(*) FROM log_bad_line) AS bad_lines,
     (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
 FROM file
 """

@@ -12,6 +12,7 @@ MIGRATION_NAMES: Final = (
     "m003_answers",
     "m004_agent_eras",
     "m005_requests",
+    "m006_hook_log",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -60,6 +60,11 @@ class Writer:
         self._connection, self.notice = open_writer(path)
         self._doubt: sqlite3.Error | None = None
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for the store's other modules that write."""
+        return self._connection
+
     def close(self) -> None:
         """Let SQLite note what it learnt of the tables, and close."""
         try:

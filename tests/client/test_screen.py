@@ -8,8 +8,10 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.logs import logs_of
 from ctxtop.core.context import ContextState
 from ctxtop.core.sessions import ACTIVE_MS, Status
+from ctxtop.core.store.log_facts import Log
 from ctxtop.core.window import WindowSource
 
 from .lab import LARGE, SMALL
@@ -36,8 +38,8 @@ def test_the_status_line_says_the_same(lab: Lab, judge: Judge, model: str) -> No
         assert session.context.state is ContextState.ESTIMATED
         judge.status(screen.ask(f"Again. [[say:ok&&&usage:{usage}]]"))
     store = lab.root / "beside" / "ctxtop.db"
-    store.parent.mkdir()
-    shutil.copy(lab.status_log, store.parent)
+    logs_of(store).mkdir(parents=True)
+    shutil.copy(lab.status_log, logs_of(store) / Log.STATUS_LINE)
     window = lab.ctxtop(store).sessions[session.session_id].context.window
     assert (window.tokens, window.source) == (
         session.context.window.tokens,

@@ -1,4 +1,4 @@
-"""What stands beside the transcripts: the registry, the status line, agents' meta.json."""
+"""What stands beside the transcripts: the registry, and agents' meta.json."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from ctxtop.collectors import registry, status_line
+from ctxtop.collectors import registry
 from ctxtop.collectors.registry import read_registry
-from ctxtop.collectors.status_line import SNAPSHOTS, read_windows
-from ctxtop.core.fleet import read_agents, read_sessions
-from ctxtop.core.store import queries
+from ctxtop.core.fleet import read_agents
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.window import WindowSource
 
 from ..dump import dump
-from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
+from ..transcripts import PROJECT, SESSION, assistant, user, write
 
 if TYPE_CHECKING:
     from ctxtop.collectors.collect import Collector
@@ -147,81 +144,6 @@ def test_what_is_open_is_stored_and_told_once(
 
     assert len(recorder.changes) == 2
     assert dump(store)["live"] == []
-
-
-def snapshot(window: object = 500_000, model: object = MODEL, session: object = SESSION) -> bytes:
-    return encode(
-        [
-            {
-                "session_id": session,
-                "model": {"id": model},
-                "context_window": {"context_window_size": window},
-            }
-        ]
-    )
-
-
-def test_the_newest_snapshot_of_each_session_and_model_counts(
-    claude: ClaudeFolder, collector: Collector, store: Path
-) -> None:
-    write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user(), assistant()])
-    snapshots = store.with_name(SNAPSHOTS)
-    snapshots.write_bytes(
-        snapshot(100)
-        + snapshot(300_000)
-        + b"torn\n"
-        + snapshot(7, model="other")
-        + snapshot("x")
-        + snapshot(10**30)
-        + snapshot(-5)
-        + snapshot(0)
-        + snapshot(9, session=None)
-        + snapshot(9, model=None)
-        + b'{"session_id":"x"}\n'
-        + snapshot(9)[:-30]
-    )
-    collector.scan()
-
-    with closing(open_reader(store)) as db:
-        assert queries.windows_seen(db) == {(SESSION, MODEL): 300_000, (SESSION, "other"): 7}
-        (session,) = read_sessions(db, START_MS)
-    assert (session.context.window.tokens, session.context.window.source) == (
-        300_000,
-        WindowSource.STATUS_LINE,
-    )
-
-
-def test_a_model_with_the_mark_of_its_large_window_is_the_transcripts_model(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / SNAPSHOTS
-    path.write_bytes(snapshot(1_000_000, model="claude-opus-4-6[1m]", session=SESSION.upper()))
-    (seen,) = read_windows(path)
-
-    assert (seen.session_id, seen.model) == (SESSION, "claude-opus-4-6")
-
-
-def test_a_file_of_snapshots_that_began_anew_is_newer(collector: Collector, store: Path) -> None:
-    snapshots = store.with_name(SNAPSHOTS)
-    snapshots.write_bytes(snapshot(1) * 50 + snapshot(200_000))
-    os.utime(snapshots, ns=(0, 10**18))
-    collector.scan()
-    snapshots.write_bytes(snapshot(1_000_000))
-    os.utime(snapshots, ns=(0, 10**18 + 10**9))
-    collector.scan()
-
-    with closing(open_reader(store)) as db:
-        assert queries.windows_seen(db) == {(SESSION, MODEL): 1_000_000}
-
-
-def test_only_the_end_of_a_long_file_of_snapshots_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(status_line, "NEWEST_BYTES", len(snapshot()) + 40)
-    path = tmp_path / SNAPSHOTS
-    path.write_bytes(snapshot(1) * 30 + snapshot(200_000))
-
-    assert [seen.window_tokens for seen in read_windows(path)] == [200_000]
 
 
 META = {

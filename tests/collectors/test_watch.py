@@ -18,9 +18,11 @@ from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.collectors.watch import keep_up
 from ctxtop.core.store import database
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.log_facts import Log
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
+from ..logs import line, lines, log_file, part_name, tell
 from ..recorder import Recorder
 from ..transcripts import PROJECT, SESSION, append, assistant, encode, user, write
 
@@ -399,3 +401,23 @@ def test_damage_that_only_a_reader_finds_makes_the_store_again(
         until(lambda: answers(store) == {"m1"})
 
     assert "made again" in recorder.notices[0].what
+
+
+@pytest.mark.usefixtures("quick", "never_reconcile")
+def test_what_a_hook_was_told_is_seen_at_once_also_in_a_renamed_log(
+    claude: ClaudeFolder, main: Path, store: Path, recorder: Recorder
+) -> None:
+    def told() -> int:
+        return ask(store, "SELECT COUNT(*) FROM hook_event")[0][0]  # type: ignore[no-any-return]
+
+    path = log_file(store)
+    with watching(claude, store, recorder):
+        wait_for_the_watch(main, store)
+        tell(store, "Stop", session_id=SESSION)
+        until(lambda: told() == 1)
+        part = path.rename(path.with_name(part_name(Log.HOOKS, 1)))
+        tell(store, "Stop", session_id=SESSION)
+        until(lambda: told() == 2)
+        with part.open("ab") as file:
+            file.write(lines([line(1)]))
+        until(lambda: told() == 3)

@@ -91,3 +91,28 @@ def test_an_import_for_types_is_told_from_one_at_run_time() -> None:
     source = "if TYPE_CHECKING:\n import sqlite3\nelse:\n import json\ndef f():\n import os.path"
 
     assert run_time_imports(source) == {"json", "os"}
+
+
+_HOOK = """
+import sys
+before = set(sys.modules)
+sys.path.insert(0, sys.argv[1])
+import log
+assert log.record(sys.argv[2], "Stop", b'{"session_id":"s"}') is None
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_what_claude_code_waits_for_loads_next_to_nothing(tmp_path: Path) -> None:
+    plugin = ROOT / "collectors" / "plugin"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _HOOK, str(plugin), str(tmp_path / "hooks.jsonl")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    # The rest (os, stat, time) Python loads by itself. json alone would take as long
+    # as Python takes to start.
+    assert set(done.stdout.split()) == {"__future__", "_json", "log"}
+    assert (tmp_path / "hooks.jsonl").stat().st_size

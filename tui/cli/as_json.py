@@ -7,7 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.store import agent_queries, queries
+from ...collectors.logs import logs_of
+from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
 
 if TYPE_CHECKING:
@@ -190,11 +191,15 @@ def scanned(reading: Reading, seconds: float) -> Record:
 
 def set_aside(reading: Reading) -> Record:
     """What `ctxtop scan --bad` adds: every line and every place that could not be read."""
-    projects = reading.places.folder.projects
+    projects, logs = reading.places.folder.projects, logs_of(reading.places.store)
     return {
         "bad": [
-            {"file": str(projects / path), "offset": offset, "length": length, "reason": reason}
-            for path, offset, length, reason in queries.bad_lines(reading.db)
+            {"file": str(folder / name), "offset": offset, "length": length, "reason": reason}
+            for folder, lines in (
+                (projects, queries.bad_lines(reading.db)),
+                (logs, log_queries.bad_lines(reading.db)),
+            )
+            for name, offset, length, reason in lines
         ],
         "troubles": [
             {"place": trouble.place, "what": trouble.what, "remedy": trouble.remedy}

@@ -7,6 +7,7 @@ import platform
 import sqlite3
 import stat
 import sys
+import time
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ctxtop import __version__
 
 from ...collectors.folder import find_files
+from ...collectors.mounts import file_system, is_silent
 from ...collectors.registry import read_registry
 from ...core.store import queries
 from ...core.tokens import TABLE, TABLE_SHA256
@@ -25,10 +27,22 @@ from .columns import output_encoding, wants_colours
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...collectors.folder import Finding
     from ..places import Places
 
 NEEDED_SQLITE: Final = (3, 37, 0)
 """STRICT tables came with it."""
+
+NEARLY: Final = 0.8
+"""Share of the system's watches that is nearly all: editors and builds take them too."""
+
+FUTURE_NS: Final = 300 * 1_000_000_000
+"""Two machines on one disk are apart by less than this."""
+
+NS_AN_HOUR: Final = 3600 * 1_000_000_000
+
+_OWN_WATCHES: Final = 3
+"""projects/, sessions/ and our own logs."""
 
 _INOTIFY: Final = Path("/proc/sys/fs/inotify")
 _LIMITS: Final = ("max_user_watches", "max_user_instances")
@@ -51,7 +65,15 @@ def folder_checks(places: Places) -> list[Check]:
     root = _folder(places)
     if not root.ok:
         return [root]
-    return [root, _projects(places), _registry(places), _links(places), _watching(places)]
+    found = find_files(places.folder)
+    return [
+        root,
+        _projects(places, found),
+        _registry(places),
+        _links(places, found),
+        _watching(places),
+        _clock(found),
+    ]
 
 
 def machine_checks() -> list[Check]:
@@ -89,11 +111,10 @@ def _folder(places: Places) -> Check:
     return well(name, str(place) if real == place else f"{place} → {real}")
 
 
-def _projects(places: Places) -> Check:
+def _projects(places: Places, found: Finding) -> Check:
     name, place = "projects", places.folder.projects
     if not place.is_dir():
         return well(name, f"no {place} yet: it comes with the first session")
-    found = find_files(places.folder)
     shut = [trouble for trouble in found.troubles if not _is_set_aside(trouble.place)]
     detail = f"{plural(len(found.transcripts), 'transcript')} in {place}"
     if shut:
@@ -115,8 +136,8 @@ def _registry(places: Places) -> Check:
     return well(name, f"{plural(len(read_registry(places.folder)), 'open session')}")
 
 
-def _links(places: Places) -> Check:
-    aside = [t.place for t in find_files(places.folder).troubles if _is_set_aside(t.place)]
+def _links(places: Places, found: Finding) -> Check:
+    aside = [trouble.place for trouble in found.troubles if _is_set_aside(trouble.place)]
     links = [place for place in _folders(places.folder.projects) if place.is_symlink()]
     aside += [place.name for place in links]
     if not aside:
@@ -130,18 +151,35 @@ def _watching(places: Places) -> Check:
     forced = os.environ.get(_POLLING, "")
     if forced and forced.lower() not in {"false", "disable", "disabled"}:
         return well(name, f"polls: {_POLLING}={forced}")
+    if is_silent(places.folder.projects):
+        kind = file_system(places.folder.projects)
+        detail = f"polls: {kind} may not tell what another machine writes"
+        return well(name, detail, "on a local disk changes are seen at once")
     limits = {limit: _number(_INOTIFY / limit) for limit in _LIMITS}
     watches = limits["max_user_watches"]
     if watches is None:
         return well(name, f"by the system ({sys.platform})")
-    needed = sum(1 for _ in _folders(places.folder.projects)) + 2
+    needed = sum(1 for _ in _folders(places.folder.projects)) + _OWN_WATCHES
     detail = f"inotify: {plural(needed, 'folder')}; " + ", ".join(
         f"{limit} {value:,}" for limit, value in limits.items() if value is not None
     )
+    fix = f"sysctl fs.inotify.max_user_watches={2 * max(needed, watches)}"
     if needed > watches:
-        fix = f"sysctl fs.inotify.max_user_watches={2 * needed}; until then ctxtop polls"
-        return wrong(name, detail, fix)
+        return wrong(name, detail, f"{fix}; until then ctxtop polls")
+    if needed > NEARLY * watches:
+        return well(name, f"{detail}, nearly all: other programs need some too", fix)
     return well(name, detail)
+
+
+def _clock(found: Finding) -> Check:
+    name, now = "clock", time.time_ns()
+    ahead = [each for each in found.transcripts if each.mtime_ns > now + FUTURE_NS]
+    if not ahead:
+        return well(name, "no transcript is from the future")
+    hours = (ahead[0].mtime_ns - now) / NS_AN_HOUR
+    count = plural(len(ahead), "transcript")
+    detail = f"{count} from the future, by {hours:,.1f} h: {ahead[0].relative}"
+    return wrong(name, detail, "set this machine's clock right, or touch the files")
 
 
 def _folders(top: Path) -> Iterable[Path]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from ...core.store import queries
+from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .checks import Check, folder_checks, machine_checks, plural, well, wrong
+from .log_checks import disk_check, log_checks
 from .report import say_all, words
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...core.store.log_queries import PartRow
     from ..places import Places
 
 NAMED: Final = 5
@@ -28,7 +31,7 @@ _SET_ASIDE: Final = "is not a regular file"
 
 def check_all(places: Places) -> list[Check]:
     """Look at everything, with the store as it is."""
-    return [*folder_checks(places), *_store_checks(places, None), *machine_checks()]
+    return _all_checks(places, None)
 
 
 def scan_and_check_all(places: Places) -> list[Check]:
@@ -39,23 +42,54 @@ def scan_and_check_all(places: Places) -> list[Check]:
             say_all(bring_up_to_date(places).notices)
     except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
         failure = words(error)
-    return [*folder_checks(places), *_store_checks(places, failure), *machine_checks()]
+    return _all_checks(places, failure)
 
 
-def _store_checks(places: Places, failure: str | None) -> list[Check]:
-    name, path = "store", places.store
+def _all_checks(places: Places, failure: str | None) -> list[Check]:
+    store, parts = _look_into(places, failure)
+    return [
+        *folder_checks(places),
+        *store,
+        disk_check(places.store),
+        *log_checks(places.store, parts),
+        *machine_checks(),
+    ]
+
+
+def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[PartRow]]:
+    path = places.store
     if failure:
-        return [_failed(failure, path)]
+        return [_failed(failure, path)], []
     if not path.exists():
-        return [well(name, f"none at {path} yet: the first scan makes it")]
+        return [well("store", f"none at {path} yet: the first scan makes it")], []
     try:
         with closing(open_reader(path)) as db:
-            return [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
+            about = _about(db, places)
+            if about:
+                return [about], []
+            found = [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
+            return found, log_queries.parts(db)
     except StoreError as error:
-        return [_failed(str(error), path)]
+        return [_failed(str(error), path)], []
     except sqlite3.Error as error:
         what, remedy = explain(error)
-        return [wrong(name, f"{path}: {what}", remedy)]
+        return [wrong("store", f"{path}: {what}", remedy)], []
+
+
+def _about(db: sqlite3.Connection, places: Places) -> Check | None:
+    """Find what makes a store that opens useless all the same."""
+    path = places.store
+    newer = queries.unknown_migrations(db)
+    if newer:
+        detail = f"{path} was written by a newer ctxtop ({newer[-1]})"
+        return wrong("store", detail, "use that one, or another --db: a scan would move it aside")
+    root = queries.claimed_root(db)
+    if root is not None and root != str(places.folder.root):
+        return wrong("store", f"{path} holds the sessions of {root}", "give another --db")
+    damage = queries.damage(db)
+    if damage:
+        return wrong("store", f"{path} is damaged: {damage}", f"move {path} away: it is made again")
+    return None
 
 
 def _failed(message: str, path: Path) -> Check:
@@ -76,6 +110,8 @@ def _store(path: Path, db: sqlite3.Connection) -> Check:
         f"{path}, {size:,} bytes, {queries.schema_version(db)}, {mode:04o} in {around:04o},"
         f" {plural(counts['files'], 'file')}, {plural(counts['sessions'], 'session')}"
     )
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)):
+        return wrong("store", f"{detail}; it cannot be written", "choose another place with --db")
     if mode & 0o077:
         return wrong("store", detail, f"others can read it: chmod 600 {path}")
     if around & 0o022 and not around & stat.S_ISVTX:

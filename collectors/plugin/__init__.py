@@ -1,0 +1,1 @@
+"""What runs inside Claude Code: standard library alone, and as little of that as will do."""

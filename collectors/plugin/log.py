@@ -1,0 +1,245 @@
+"""The log that ctxtop's own hooks and status line write: one record, one line, one write.
+
+Claude Code waits for what it runs and runs several at once: this module imports nothing
+that takes long, takes no lock, and never fails its caller.
+
+A file that has grown is renamed, and the next record begins a new one. A writer that had
+it open writes into the renamed file: readers look at those again, and they alone remove
+them, long after.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final
+
+    Scan = Callable[[str, int], tuple[Any, int]]
+
+VERSION: Final = 1
+"""Of a record's form."""
+
+HOOKS: Final = "hooks.jsonl"
+STATUS_LINE: Final = "statusline.jsonl"
+
+ROTATE_BYTES: Final = 4 * 1024 * 1024
+"""A file that has this much is renamed: it is read at once, and removed whole."""
+
+RECORD_BYTES: Final = 32 * 1024
+"""What of one stdin is kept at the most; the client's largest field alone can be 50 MB."""
+
+TEXT_CHARS: Final = 2000
+"""Of one field: a transcript holds every text whole."""
+
+LEFT_OUT: Final = frozenset(
+    {
+        "action",  # of an elicitation: what a person answered
+        "content",
+        "delta",
+        "permission_suggestions",
+        "prompt",
+        "requested_schema",
+        "tool_calls",
+        "tool_input",  # may hold secrets; the transcript has it
+        "tool_response",
+    }
+)
+"""Fields of which only the size is noted."""
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+_FLAGS: Final = (
+    os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+)
+_MILLISECOND: Final = 1_000_000
+
+
+def log_folder(store: str) -> str:
+    """Name the folder of a store's logs: two stores never share one."""
+    return f"{store}.logs"
+
+
+def log_path(store: str, log: str) -> str:
+    """Name the file to which a store's log (HOOKS, STATUS_LINE) is written."""
+    return f"{log_folder(store)}/{log}"
+
+
+def fault_path(path: str) -> str:
+    """Name the file that holds the newest fault of a log's writers."""
+    return f"{path}.fault"
+
+
+def record(path: str, event: str, given: bytes) -> str | None:
+    """Append what the client gave; give back None, or in words why that failed."""
+    try:
+        _append(path, _line(event, given))
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
+        return _note_fault(path, f"{type(error).__name__}: {error}")
+    return None
+
+
+def _append(path: str, line: bytes) -> None:
+    status = _write(path, line)
+    if not status.st_nlink:
+        # Stopped for days between opening and writing, until a reader removed the file.
+        status = _write(path, line)
+    if status.st_size >= ROTATE_BYTES:
+        _rotate(path, status)
+
+
+def _write(path: str, line: bytes) -> os.stat_result:
+    descriptor = _open(path)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        written = os.write(descriptor, line)
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if written != len(line):
+        raise OSError(f"only {written} of {len(line)} bytes were written")
+    return status
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, _FLAGS, FILE_MODE)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), FOLDER_MODE, exist_ok=True)
+        return os.open(path, _FLAGS, FILE_MODE)
+
+
+def _rotate(path: str, full: os.stat_result) -> None:
+    """Rename the full file to a name that nobody has, in the order of time."""
+    try:
+        now = os.stat(path, follow_symlinks=False)
+        if (now.st_dev, now.st_ino) != (full.st_dev, full.st_ino):
+            return
+        # Two writers may both come here: the later one then renames a file that is not
+        # full, under a name of its own.
+        part = f"{path}.{time.time_ns():020d}-{os.getpid()}"
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+        try:
+            os.rename(path, part)
+        except OSError:
+            os.unlink(part)
+            raise
+    except FileNotFoundError:
+        # Another writer was faster.
+        return
+
+
+def _line(event: str, given: bytes) -> bytes:
+    client = os.environ.get("CLAUDE_PID", "")
+    about = {
+        "v": VERSION,
+        "at": time.time_ns() // _MILLISECOND,
+        "pid": os.getpid(),
+        "client_pid": int(client) if client.isdecimal() else None,
+        "event": event[:TEXT_CHARS],
+        "bytes": len(given),
+    }
+    text = given.decode("utf-8", "replace").strip()
+    fields = _decode(text)
+    more = {"garbage": text[:TEXT_CHARS]} if fields is None else _fit(fields)
+    # The line end in front closes what a full disk has cut off; half a surrogate pair is
+    # no UTF-8.
+    return f"\n{_encode(about | more)}\n".encode("utf-8", "replace")
+
+
+def _decode(text: str) -> dict[str, Any] | None:
+    try:
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    return value if isinstance(value, dict) and end == len(text) else None
+
+
+def _fit(fields: dict[str, Any]) -> dict[str, Any]:
+    """Choose what there is room for: `given`, and `cut` with the true sizes of the rest.
+
+    A size counts the characters of a text, the items of a list, the fields of an object.
+    """
+    given: dict[str, Any] = {}
+    cut: dict[str, int] = {}
+    room = RECORD_BYTES
+    for number, (name, value) in enumerate(fields.items()):
+        kept = _shorten(name, value)
+        room -= len(_encode([name, name, kept]))
+        if room < 0:
+            return {"given": given, "cut": cut, "dropped": len(fields) - number}
+        if kept is not None or value is None:
+            given[name] = kept
+        if kept != value:
+            cut[name] = len(value) if isinstance(value, (str, dict, list)) else 0
+    return {"given": given, "cut": cut}
+
+
+def _shorten(name: str, value: object) -> object:
+    """Cut a text; give back None for what is left out whole."""
+    if name in LEFT_OUT:
+        return None
+    if isinstance(value, str):
+        return value[:TEXT_CHARS]
+    try:
+        return value if len(_encode(value)) <= TEXT_CHARS else None
+    except (ValueError, RecursionError):
+        # A number that JSON has not, or too deep.
+        return None
+
+
+def _note_fault(path: str, fault: str) -> str:
+    line = f"{time.time_ns() // _MILLISECOND} {fault}\n".encode("utf-8", "backslashreplace")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(fault_path(path), flags, FILE_MODE)
+        try:
+            os.write(descriptor, line[:TEXT_CHARS])
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return f"{fault}; {error}"
+    return fault
+
+
+class _Plain:
+    """What the C scanner asks for: plain values, and null for what JSON has not."""
+
+    strict = False
+    object_hook = object_pairs_hook = array_hook = None
+    parse_int = int
+    parse_float = float
+
+    @staticmethod
+    def parse_constant(_: str) -> None:
+        """Read NaN and Infinity as nothing."""
+
+
+def _codec() -> tuple[Scan, Callable[[object], str]]:
+    try:
+        # The C half of json alone: the whole takes as long to import as Python to start.
+        from _json import encode_basestring, make_encoder, make_scanner
+
+        flags = (False, False, False)  # sort_keys, skipkeys, allow_nan
+        encode = make_encoder(None, _refuse, encode_basestring, None, ":", ",", *flags)
+        return make_scanner(_Plain), lambda value: "".join(encode(value, 0))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    except (ImportError, AttributeError, TypeError):
+        # Another Python than CPython, or one that has changed them.
+        import json
+
+        decoder = json.JSONDecoder(strict=False, parse_constant=_Plain.parse_constant)
+        encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return decoder.raw_decode, encoder.encode
+
+
+def _refuse(value: object) -> None:
+    raise TypeError(f"no JSON: {value!r}")
+
+
+_scan, _encode = _codec()

@@ -1,0 +1,93 @@
+"""Facts of ctxtop's own logs: what hooks were told, and what the status line showed.
+
+Times are milliseconds since 1970 (UTC), offsets and sizes are bytes, sizes of context
+are tokens. None means that the client did not say.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from .facts import BadLine, WindowSeen  # noqa: TC001 -- msgspec reads them
+
+
+class Log(StrEnum):
+    """Which of the two logs; the value is the name of the file that is written now."""
+
+    HOOKS = "hooks.jsonl"
+    STATUS_LINE = "statusline.jsonl"
+
+
+class LogPart(msgspec.Struct, frozen=True):
+    """One file of a log, which is renamed while it is read: known by its first line."""
+
+    log: Log
+    mark: str
+    """Hash of the first line."""
+    name: str
+    """The file's name when it was last read."""
+
+
+class HookEvent(msgspec.Struct, frozen=True):
+    """What the client told a hook."""
+
+    offset: int
+    at: int
+    pid: int | None
+    client_pid: int | None
+    """The client's own process."""
+    event: str
+    known: bool
+    """This version knows the event."""
+    session_id: str | None
+    agent_id: str | None
+    agent_type: str | None
+    """Empty for an agent of the client's own, which never has a transcript."""
+    source: str | None
+    trigger: str | None
+    tool_name: str | None
+    tool_use_id: str | None
+    context_tokens: int | None
+    detail: str
+    """All else as JSON: `given`, and in `cut` the sizes of what the log left out."""
+
+
+class StatusSnapshot(msgspec.Struct, frozen=True):
+    """What the client told its status line of one session."""
+
+    offset: int
+    at: int
+    session_id: str
+    model: str
+    """As the client names it, with its mark for a large window."""
+    window_tokens: int | None
+    used_percentage: float | None
+    input_tokens: int | None
+    """The four counts are None together: before the first answer."""
+    cache_creation_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
+    total_input_tokens: int | None
+    """Of the session in clients before 2.1.132, of the last answer since."""
+    total_output_tokens: int | None
+    exceeds_200k: bool | None
+    cost_usd: float | None
+    client_version: str | None
+    output_style: str | None
+    cache_warm: bool | None
+    cache_ttl: str | None
+    cache_expires_at: int | None
+    cache_hit_ratio: float | None
+    """0 to 1."""
+    cache_misses: int | None
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """All that one run of lines of one part says."""
+
+    events: tuple[HookEvent, ...] = ()
+    snapshots: tuple[StatusSnapshot, ...] = ()
+    windows: tuple[WindowSeen, ...] = ()
+    bad: tuple[BadLine, ...] = ()

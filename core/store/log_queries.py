@@ -1,0 +1,111 @@
+"""Every question that the screen and the commands ask of ctxtop's own logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+@dataclass(frozen=True, slots=True)
+class HookRow:
+    """What the client told a hook."""
+
+    at: int
+    pid: int | None
+    client_pid: int | None
+    event: str
+    session_id: str | None
+    agent_id: str | None
+    agent_type: str | None
+    source: str | None
+    trigger: str | None
+    tool_name: str | None
+    tool_use_id: str | None
+    context_tokens: int | None
+    detail: str
+    """JSON: `given` and `cut`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """What the client told its status line; where it told the same again, until when."""
+
+    at: int
+    last_at: int
+    session_id: str
+    model: str
+    window_tokens: int | None
+    used_percentage: float | None
+    input_tokens: int | None
+    cache_creation_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
+    total_input_tokens: int | None
+    total_output_tokens: int | None
+    exceeds_200k: int | None
+    cost_usd: float | None
+    client_version: str | None
+    output_style: str | None
+    cache_warm: int | None
+    cache_ttl: str | None
+    cache_expires_at: int | None
+    cache_hit_ratio: float | None
+    cache_misses: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """How far a part of a log was read."""
+
+    log: str
+    name: str
+    offset: int
+    size: int
+    mtime_ns: int
+
+
+def hook_events(db: sqlite3.Connection, session_id: str) -> list[HookRow]:
+    """List what hooks were told of a session, oldest first."""
+    return [HookRow(*row) for row in db.execute(_HOOK_EVENTS, [session_id])]
+
+
+def snapshots(db: sqlite3.Connection, session_id: str) -> list[SnapshotRow]:
+    """List what the status line was told of a session, oldest first."""
+    return [SnapshotRow(*row) for row in db.execute(_SNAPSHOTS, [session_id])]
+
+
+def parts(db: sqlite3.Connection) -> list[PartRow]:
+    """List the files of the logs that were read, also those that are gone."""
+    rows = db.execute("SELECT log, name, offset, size, mtime_ns FROM log_part")
+    return [PartRow(*row) for row in rows]
+
+
+def event_counts(db: sqlite3.Connection) -> dict[str, int]:
+    """Count the hooks' records by event, the most first."""
+    rows = db.execute("SELECT event, COUNT(*) FROM hook_event GROUP BY event ORDER BY 2 DESC, 1")
+    return {row[0]: row[1] for row in rows}
+
+
+def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
+    """Lines that were set aside: file name, byte offset, length in bytes, reason."""
+    rows = db.execute(
+        "SELECT name, b.offset, length, reason FROM log_bad_line b JOIN log_part USING (part_id)"
+        " ORDER BY name, part_id, b.offset"
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def _columns(kind: type[HookRow | SnapshotRow]) -> str:
+    return ", ".join(field.name for field in fields(kind))
+
+
+_HOOK_EVENTS: Final = (
+    f"SELECT {_columns(HookRow)} FROM hook_event WHERE session_id = ? ORDER BY at, part_id, offset"
+)
+_SNAPSHOTS: Final = (
+    f"SELECT {_columns(SnapshotRow)} FROM status_snapshot WHERE session_id = ?"
+    " ORDER BY at, part_id, offset"
+)

@@ -1,0 +1,137 @@
+"""How facts of ctxtop's own logs enter the store: offset and rows in one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .facts import TailState
+from .log_facts import Log, LogPart, StatusSnapshot
+from .writer import StaleTailError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .facts import BadLine
+    from .log_facts import HookEvent, LogFacts
+    from .writer import Writer
+
+SNAPSHOTS_KEPT: Final = 500
+"""By session: one an answer, and no chart has more columns; the newest of a model stays."""
+
+PartKey = tuple[Log, str]
+"""A part's log and mark."""
+
+_TABLES: Final = ("hook_event", "status_snapshot", "log_bad_line")
+
+
+class LogWriter:
+    """The writing side of the logs' tables; it belongs to the writer's thread."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer: Final = writer
+
+    def parts(self) -> dict[PartKey, tuple[LogPart, TailState]]:
+        """Every part that the store knows, with how far it was read."""
+        rows = self._writer.connection.execute(
+            "SELECT log, mark, name, offset, anchor, size, mtime_ns FROM log_part"
+        )
+        return {
+            (Log(row[0]), row[1]): (
+                LogPart(Log(row[0]), row[1], row[2]),
+                TailState(offset=row[3], anchor=row[4], size=row[5], mtime_ns=row[6]),
+            )
+            for row in rows
+        }
+
+    def append(self, part: LogPart, before: TailState, after: TailState, facts: LogFacts) -> None:
+        """Add what was read from `before.offset` to `after.offset`.
+
+        Raises StaleTailError where the store stands elsewhere than `before`.
+        """
+        with self._writer.transaction():
+            part_id = self._at(part, before)
+            self._insert("hook_event", part_id, facts.events)
+            self._insert("log_bad_line", part_id, facts.bad)
+            for snapshot in facts.snapshots:
+                self._save_snapshot(part_id, snapshot)
+            for session_id in {snapshot.session_id for snapshot in facts.snapshots}:
+                self._forget_old(session_id)
+            if facts.windows:
+                self._writer.save_windows(facts.windows)
+            self._move(part_id, part, after)
+
+    def restart(self, part: LogPart, before: TailState) -> None:
+        """Forget what was read of a part that was rewritten; it is read again from its start."""
+        with self._writer.transaction():
+            part_id = self._at(part, before)
+            for name in _TABLES:
+                self._writer.connection.execute(f"DELETE FROM {name} WHERE part_id = ?", [part_id])
+            self._move(part_id, part, TailState())
+
+    def _at(self, part: LogPart, before: TailState) -> int:
+        run = self._writer.connection.execute
+        key = [part.log, part.mark]
+        run("INSERT OR IGNORE INTO log_part (log, mark, name) VALUES (?, ?, ?)", [*key, part.name])
+        row = run(
+            "SELECT part_id, offset, anchor FROM log_part WHERE log = ? AND mark = ?", key
+        ).fetchone()
+        if (row[1], row[2]) != (before.offset, before.anchor):
+            raise StaleTailError(part.name)
+        return int(row[0])
+
+    def _move(self, part_id: int, part: LogPart, after: TailState) -> None:
+        self._writer.connection.execute(
+            "UPDATE log_part SET name = ?, offset = ?, anchor = ?, size = ?, mtime_ns = ?"
+            " WHERE part_id = ?",
+            [part.name, after.offset, after.anchor, after.size, after.mtime_ns, part_id],
+        )
+
+    def _insert(self, table: str, part_id: int, facts: Iterable[HookEvent | BadLine]) -> None:
+        rows = [(part_id, *msgspec.structs.astuple(fact)) for fact in facts]
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            self._writer.connection.executemany(
+                f"INSERT OR IGNORE INTO {table} VALUES ({places})", rows
+            )
+
+    def _save_snapshot(self, part_id: int, snapshot: StatusSnapshot) -> None:
+        run = self._writer.connection.execute
+        values = msgspec.structs.asdict(snapshot) | {"part_id": part_id, "last_at": snapshot.at}
+        if not run(_SAME_AGAIN, values).rowcount:
+            run(_SNAPSHOT_INSERT, values)
+
+    def _forget_old(self, session_id: str) -> None:
+        self._writer.connection.execute(
+            _SNAPSHOTS_FORGET, {"session_id": session_id, "kept": SNAPSHOTS_KEPT}
+        )
+
+
+_PLACE: Final = ("part_id", "offset", "at", "last_at")
+_SHOWN: Final = tuple(name for name in StatusSnapshot.__struct_fields__ if name not in _PLACE)
+_COLUMNS: Final = (*_PLACE, *_SHOWN)
+
+# The client shows the same again and again: one row, from when until when.
+_SAME_AGAIN: Final = (
+    "UPDATE status_snapshot SET last_at = MAX(last_at, :at) WHERE (part_id, offset) ="
+    " (SELECT part_id, offset FROM status_snapshot WHERE session_id = :session_id"
+    "  ORDER BY at DESC, part_id DESC, offset DESC LIMIT 1)"
+    + "".join(f" AND {name} IS :{name}" for name in _SHOWN)
+)
+
+_SNAPSHOT_INSERT: Final = (
+    f"INSERT OR IGNORE INTO status_snapshot ({', '.join(_COLUMNS)})"
+    f" VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
+)
+
+_SNAPSHOTS_FORGET: Final = """
+DELETE FROM status_snapshot WHERE session_id = :session_id AND (part_id, offset) IN (
+    SELECT part_id, offset FROM (
+        SELECT part_id, offset,
+            ROW_NUMBER() OVER (ORDER BY at DESC, part_id DESC, offset DESC) AS place,
+            ROW_NUMBER() OVER (PARTITION BY model ORDER BY at DESC, part_id DESC, offset DESC)
+                AS place_of_model
+        FROM status_snapshot WHERE session_id = :session_id)
+    WHERE place > :kept AND place_of_model > 1)
+"""

@@ -1,0 +1,160 @@
+"""The registry's entries: which process, since when, and what it is doing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from ctxtop.collectors.registry import read_registry
+
+from ..dump import dump
+from ..transcripts import SESSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.folder import ClaudeFolder
+
+OWN_START_S = psutil.Process().create_time()
+OWN_START_MS = int(OWN_START_S * 1000)
+
+FULL: dict[str, Any] = {
+    "pid": os.getpid(),
+    "sessionId": SESSION,
+    "cwd": "/home/me/my  project",
+    "startedAt": OWN_START_MS + 500,
+    "version": "2.1.329",
+    "kind": "interactive",
+    "entrypoint": "cli",
+    "tmux": "work:@0.%0",
+    "status": "waiting",
+    "waitingFor": "permission to use Bash\x1b[2J",
+    "updatedAt": OWN_START_MS + 900,
+    "pidDomain": "linux:1",
+    "messagingSocketPath": "/tmp/x.sock",
+}
+
+
+def enter(claude: ClaudeFolder, name: str, **fields: object) -> Path:
+    path = claude.sessions / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(FULL | fields))
+    return path
+
+
+def test_all_that_an_entry_says_is_stored(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    enter(claude, "1")
+    collector.read_sidecars()
+    (live,) = read_registry(claude)
+
+    assert (live.status, live.waiting_for) == ("waiting", "permission to use Bash[2J")
+    assert (live.kind, live.entrypoint, live.client_version) == ("interactive", "cli", "2.1.329")
+    assert (live.cwd, live.tmux, live.started_at) == (FULL["cwd"], "work:@0.%0", FULL["startedAt"])
+    (row,) = dump(store)["live"]
+    assert set(row) >= {live.waiting_for, live.kind, live.entrypoint, live.cwd, live.started_at}
+
+
+def test_an_old_entry_says_less(claude: ClaudeFolder) -> None:
+    path = enter(claude, "1")
+    path.write_text(json.dumps({"pid": os.getpid(), "sessionId": SESSION}))
+    (live,) = read_registry(claude)
+
+    assert (live.status, live.waiting_for, live.kind, live.cwd, live.process_start) == (
+        "idle",
+        *(None,) * 4,
+    )
+
+
+@pytest.mark.parametrize("newest", ["10", "9"])
+def test_of_two_entries_of_one_session_the_newest_counts(claude: ClaudeFolder, newest: str) -> None:
+    for name in ("10", "9"):
+        enter(claude, name, status=name, updatedAt=2 if name == newest else 1)
+
+    assert [live.status for live in read_registry(claude)] == [newest]
+
+
+def test_the_start_alone_tells_which_is_newer_in_old_clients(claude: ClaudeFolder) -> None:
+    enter(claude, "1", status="new", startedAt=OWN_START_MS + 9, updatedAt=None)
+    enter(claude, "2", status="old", startedAt=OWN_START_MS, updatedAt=None)
+
+    assert [live.status for live in read_registry(claude)] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"filler": "x" * (64 * 1024)},
+        {"sessionId": ""},
+        {"sessionId": None},
+        {"pid": True},
+        {"status": ["busy"]},
+        {"waitingFor": {"tool": "x"}},
+        {"startedAt": -1},
+        {"startedAt": 1 << 60},
+        {"cwd": 7},
+    ],
+)
+def test_a_hostile_entry_hides_no_other(claude: ClaudeFolder, fields: dict[str, Any]) -> None:
+    enter(claude, "1", **fields)
+    enter(claude, "2", sessionId="other")
+
+    assert [live.session_id for live in read_registry(claude)] == ["other"]
+
+
+def test_a_key_is_never_opened_and_a_pipe_blocks_nobody(claude: ClaudeFolder) -> None:
+    claude.sessions.mkdir()
+    os.mkfifo(claude.sessions / f"1.{'ab' * 32}.key")
+    os.mkfifo(claude.sessions / "1.json")
+    (claude.sessions / "3.json").mkdir()
+    enter(claude, "2")
+    began = time.monotonic()
+
+    assert len(read_registry(claude)) == 1
+    assert time.monotonic() - began < 5
+
+
+def lstart(moment: float, hours: float = 0.0) -> str:
+    """A process's start as a client in another zone writes it."""
+    there = datetime.fromtimestamp(moment, UTC) + timedelta(hours=hours)
+    return there.strftime("%a %b %d %H:%M:%S %Y")
+
+
+@pytest.mark.parametrize(
+    ("start", "is_open"),
+    [
+        (lstart(OWN_START_S), True),
+        (lstart(OWN_START_S, -8), True),
+        (lstart(OWN_START_S, 5.75), True),
+        (lstart(OWN_START_S - 300), False),
+        (lstart(OWN_START_S - 7 * 86_400), False),
+        ("a form of tomorrow", True),
+        ("", True),
+        (None, True),
+    ],
+)
+def test_on_macos_the_start_is_a_date_in_the_clients_zone(
+    claude: ClaudeFolder, monkeypatch: pytest.MonkeyPatch, start: str | None, *, is_open: bool
+) -> None:
+    psutil.Process().create_time()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    enter(claude, "1", procStart=start)
+
+    assert bool(read_registry(claude)) is is_open
+
+
+def test_a_date_does_not_save_an_entry_that_is_older_than_its_process(
+    claude: ClaudeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    enter(claude, "1", procStart=lstart(OWN_START_S), startedAt=OWN_START_MS - 3_600_000)
+
+    assert read_registry(claude) == []

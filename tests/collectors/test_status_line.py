@@ -1,0 +1,260 @@
+"""The status line's log: what the client itself says of a window, each snapshot once."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors.plugin.log import record
+from ctxtop.collectors.status_line import read_snapshots
+from ctxtop.core.fleet import read_sessions
+from ctxtop.core.store import log_queries, log_writer, queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.log_facts import Log
+from ctxtop.core.window import WindowSource
+
+from ..logs import log_file, part_name
+from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
+
+if TYPE_CHECKING:
+    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.store.log_queries import SnapshotRow
+
+    from ..recorder import Recorder
+
+
+def snapshot(
+    window: object = 500_000, model: object = MODEL, session: object = SESSION, **more: object
+) -> bytes:
+    """A line as the client gives it."""
+    return encode(
+        [
+            {
+                "session_id": session,
+                "model": {"id": model},
+                "context_window": {"context_window_size": window, **more},
+            }
+        ]
+    )
+
+
+def show(store: Path, *given: bytes) -> None:
+    """Write what the status line was given, as ctxtop does."""
+    for each in given:
+        assert record(str(log_file(store, Log.STATUS_LINE)), "StatusLine", each) is None
+
+
+def kept(store: Path, session: str = SESSION) -> list[SnapshotRow]:
+    with closing(open_reader(store)) as db:
+        return log_queries.snapshots(db, session)
+
+
+def windows(store: Path) -> dict[tuple[str, str], int]:
+    with closing(open_reader(store)) as db:
+        return queries.windows_seen(db)
+
+
+FULL = {
+    "session_id": SESSION.upper(),
+    "model": {"id": "claude-opus-4-6[1m]", "display_name": "x"},
+    "version": "2.1.329",
+    "output_style": {"name": "default\x1b[2J"},
+    "cost": {"total_cost_usd": 0.5},
+    "context_window": {
+        "total_input_tokens": 52_000,
+        "total_output_tokens": 8,
+        "context_window_size": 1_000_000,
+        "current_usage": {
+            "input_tokens": 10,
+            "output_tokens": 8,
+            "cache_creation_input_tokens": 5190,
+            "cache_read_input_tokens": 46_800,
+        },
+        "used_percentage": 5,
+    },
+    "exceeds_200k_tokens": False,
+    "prompt_cache": {
+        "warm": True,
+        "ttl": "5m",
+        "expires_at": 1_795_221_375,
+        "hit_ratio": 0.9,
+        "misses": 2,
+    },
+}
+
+
+def test_a_snapshot(collector: Collector, recorder: Recorder, store: Path) -> None:
+    show(store, json.dumps(FULL).encode())
+    collector.scan()
+
+    (found,) = kept(store)
+    assert (found.model, found.window_tokens, found.used_percentage) == (
+        "claude-opus-4-6[1m]",
+        1_000_000,
+        5.0,
+    )
+    assert (
+        found.input_tokens,
+        found.cache_creation_tokens,
+        found.cache_read_tokens,
+        found.output_tokens,
+    ) == (10, 5190, 46_800, 8)
+    assert (found.total_input_tokens, found.total_output_tokens) == (52_000, 8)
+    assert (found.exceeds_200k, found.cost_usd, found.client_version) == (0, 0.5, "2.1.329")
+    assert found.output_style == "default[2J"
+    assert (found.cache_warm, found.cache_ttl, found.cache_hit_ratio, found.cache_misses) == (
+        1,
+        "5m",
+        0.9,
+        2,
+    )
+    assert found.cache_expires_at == 1_795_221_375_000
+    assert found.at > 1_700_000_000_000
+    assert windows(store) == {(SESSION, "claude-opus-4-6"): 1_000_000}
+    assert recorder.sessions == {SESSION}
+
+
+@pytest.mark.parametrize("missing", [{}, {"context_window": None}, {"prompt_cache": None}])
+def test_what_the_client_did_not_say_is_null(
+    collector: Collector, store: Path, missing: dict[str, Any]
+) -> None:
+    usage = {"context_window": {"context_window_size": 200_000, "current_usage": None}}
+    show(
+        store,
+        json.dumps({"session_id": SESSION, "model": {"id": MODEL}} | usage | missing).encode(),
+    )
+    collector.scan()
+
+    (found,) = kept(store)
+    assert (found.input_tokens, found.output_tokens, found.used_percentage) == (None, None, None)
+    assert (found.cache_warm, found.cost_usd, found.exceeds_200k) == (None, None, None)
+
+
+def test_right_after_a_compaction_the_counts_are_zero_not_unknown(
+    collector: Collector, store: Path
+) -> None:
+    zero = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_input_tokens"), 0)
+    show(store, snapshot(current_usage=zero, used_percentage=0))
+    collector.scan()
+
+    (found,) = kept(store)
+    assert (found.input_tokens, found.cache_read_tokens, found.used_percentage) == (0, 0, 0.0)
+
+
+def test_the_same_again_is_one_row_with_its_last_moment(collector: Collector, store: Path) -> None:
+    path = log_file(store, Log.STATUS_LINE)
+    one, other = ({"v": 1, "given": json.loads(snapshot(used_percentage=n))} for n in (1, 2))
+    moments = [(10, one), (20, one), (30, other), (40, one), (50, one)]
+    for at, given in moments:
+        with path.open("ab") as file:
+            file.write(encode([given | {"at": at}]))
+        collector.read_sidecars()
+
+    assert [(row.at, row.last_at, row.used_percentage) for row in kept(store)] == [
+        (10, 20, 1.0),
+        (30, 30, 2.0),
+        (40, 50, 1.0),
+    ]
+
+
+def test_a_long_history_is_cut_but_the_newest_of_a_model_stays(
+    collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_writer, "SNAPSHOTS_KEPT", 5)
+    show(store, snapshot(7, model="other"), snapshot(8, model="other"))
+    show(store, *(snapshot(used_percentage=number) for number in range(20)))
+    show(store, snapshot(9, session="another"))
+    collector.scan()
+
+    assert [(row.model, row.used_percentage) for row in kept(store)] == [
+        ("other", None),
+        *((MODEL, float(number)) for number in range(15, 20)),
+    ]
+    assert kept(store)[0].window_tokens == 8
+    assert len(kept(store, "another")) == 1
+
+
+def test_the_newest_snapshot_of_each_session_and_model_counts(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user(), assistant()])
+    path = log_file(store, Log.STATUS_LINE)
+    path.write_bytes(
+        snapshot(100)
+        + snapshot(300_000)
+        + b"torn\n"
+        + snapshot(7, model="other")
+        + snapshot("x")
+        + snapshot(10**30)
+        + snapshot(-5)
+        + snapshot(0)
+        + snapshot(9, session=None)
+        + snapshot(9, model=None)
+        + b'{"session_id":"x"}\n'
+        + snapshot(9)[:-30]
+    )
+    collector.scan()
+
+    assert windows(store) == {(SESSION, MODEL): 300_000, (SESSION, "other"): 7}
+    with closing(open_reader(store)) as db:
+        (session,) = read_sessions(db, START_MS)
+        reasons = [reason for *_, reason in log_queries.bad_lines(db)]
+    assert (session.context.window.tokens, session.context.window.source) == (
+        300_000,
+        WindowSource.STATUS_LINE,
+    )
+    assert len(reasons) == 5
+    assert (reasons[0], reasons[-1]) == ("not JSON", "names no session")
+
+
+def test_a_model_with_the_mark_of_its_large_window_is_the_transcripts_model() -> None:
+    line = snapshot(1_000_000, model="claude-opus-4-6[1m]", session=SESSION.upper())
+    (seen,) = read_snapshots([(0, line)], at=5).windows
+
+    assert (seen.session_id, seen.model, seen.at) == (SESSION, "claude-opus-4-6", 5)
+
+
+def test_a_file_of_snapshots_that_began_anew_is_newer(collector: Collector, store: Path) -> None:
+    path = log_file(store, Log.STATUS_LINE)
+    path.write_bytes(snapshot(1) * 50 + snapshot(200_000))
+    os.utime(path, ns=(0, 10**18))
+    collector.scan()
+    path.write_bytes(snapshot(1_000_000))
+    os.utime(path, ns=(0, 10**18 + 10**9))
+    collector.scan()
+
+    assert windows(store) == {(SESSION, MODEL): 1_000_000}
+    assert [row.window_tokens for row in kept(store)] == [1, 200_000, 1_000_000]
+
+
+def test_a_renamed_file_is_read_to_its_end(collector: Collector, store: Path) -> None:
+    show(store, snapshot(1))
+    collector.scan()
+    path = log_file(store, Log.STATUS_LINE)
+    show(store, snapshot(2))
+    path.rename(path.with_name(part_name(Log.STATUS_LINE, 3)))
+    show(store, snapshot(3))
+    collector.scan()
+
+    assert [row.window_tokens for row in kept(store)] == [1, 2, 3]
+    assert windows(store) == {(SESSION, MODEL): 3}
+
+
+CORPUS = os.environ.get("CTXTOP_SHARED")
+
+
+@pytest.mark.skipif(not CORPUS, reason="CTXTOP_SHARED does not name the shared folder")
+def test_recorded_snapshots(collector: Collector, store: Path) -> None:
+    recorded = (Path(str(CORPUS)) / "corpus/current/statusline.jsonl").read_bytes().splitlines()
+    show(store, *recorded)
+    collector.scan()
+
+    found = kept(store, json.loads(recorded[0])["session_id"])
+    assert [row.used_percentage for row in found] == [None, 5.0, 0.0, 2.0]
+    assert [row.total_input_tokens for row in found] == [0, 52_000, 0, 18_000]
+    assert {row.window_tokens for row in found} == {1_000_000}

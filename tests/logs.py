@@ -1,0 +1,44 @@
+"""Lines of ctxtop's own logs, as their writer makes them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.logs import logs_of
+from ctxtop.collectors.plugin.log import record
+from ctxtop.core.store.log_facts import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def log_file(store: Path, log: Log = Log.HOOKS) -> Path:
+    """Name the file that is written now, and make its folder."""
+    path = logs_of(store) / log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def tell(store: Path, event: str, **given: object) -> None:
+    """Write what a hook was told."""
+    fault = record(
+        str(log_file(store)), event, json.dumps(given | {"hook_event_name": event}).encode()
+    )
+    assert fault is None
+
+
+def part_name(log: Log, number: int) -> str:
+    """Name a renamed file."""
+    return f"{log}.{number:020}-7"
+
+
+def line(at: int, **given: object) -> bytes:
+    """A record of one moment."""
+    return json.dumps({"v": 1, "at": at, "pid": 7, "event": "Stop", "given": given}).encode()
+
+
+def lines(these: Iterable[bytes]) -> bytes:
+    """Records as they stand in a file."""
+    return b"".join(b"\n" + each + b"\n" for each in these)
