@@ -17,7 +17,9 @@ from .folder import FoundFile, Trouble, describe, find_files, unreadable
 from .lines import NotJsonError, ShapeError, decode_line
 from .registry import read_registry
 from .status_line import SNAPSHOTS, read_windows
+from .surroundings import SCAN_S, TICK_S, Surroundings
 from .tail import Change, open_regular, read_tail
+from .tell import Tell
 from .transcript import read_lines
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class Collector:
         self._live: list[LiveSession] | None = None
         self._windows_at = 0
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
+        self._surroundings: Final = Surroundings(folder, writer, Tell(self.report, self._ease))
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
 
@@ -121,6 +124,7 @@ class Collector:
         self._unseen = {trouble.place for trouble in finding.troubles}
         self.take(finding)
         self._note_gone(finding)
+        self._surroundings.look(SCAN_S)
         self.listener.scanned()
 
     def look_below(self, path: Path) -> None:
@@ -164,6 +168,10 @@ class Collector:
         touched |= self._read_windows()
         if touched:
             self.listener.changed(Changed(frozenset(touched)))
+
+    def read_surroundings(self) -> None:
+        """Look at settings, definitions and the save flow, as far as there is time."""
+        self._surroundings.look(TICK_S)
 
     def _read_windows(self) -> set[str]:
         path = self.writer.path.with_name(SNAPSHOTS)

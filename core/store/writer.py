@@ -47,6 +47,11 @@ class Writer:
     def _connection(self) -> sqlite3.Connection:
         return self._db.conn
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For the modules beside, which write tables of their own inside `transaction()`."""
+        return self._db.conn
+
     def close(self) -> None:
         """Let SQLite note what it learnt of the tables, and close."""
         try:

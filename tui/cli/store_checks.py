@@ -13,6 +13,7 @@ from ..places import PlaceError
 from ..update import bring_up_to_date
 from .checks import Check, folder_checks, machine_checks, plural, well, wrong
 from .report import say_all, words
+from .surroundings_checks import surroundings_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,13 @@ def _store_checks(places: Places, failure: str | None) -> list[Check]:
         return [well(name, f"none at {path} yet: the first scan makes it")]
     try:
         with closing(open_reader(path)) as db:
-            return [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
+            return [
+                _store(path, db),
+                _bad_lines(db),
+                _unknown_types(db),
+                *surroundings_checks(db),
+                _troubles(db),
+            ]
     except StoreError as error:
         return [_failed(str(error), path)]
     except sqlite3.Error as error:
