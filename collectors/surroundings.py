@@ -176,36 +176,31 @@ class Surroundings:
         marks = {str(each.path): each.mark for each in lists}
         if marks == self._plugin_lists:
             return
+        problems: dict[str, str] = {}
+        installed: dict[tuple[str, str, str], PluginFact] = {}
+        for each in lists:
+            try:
+                plugins = read_plugins(each)
+            except NotJsonError as error:
+                problems[str(each.path)] = str(error)
+            else:
+                installed |= {(one.plugin_id, one.scope, one.project): one for one in plugins}
         self._plugin_lists = marks
-        installed = {
-            (plugin.plugin_id, plugin.scope, plugin.project): plugin
-            for each in lists
-            for plugin in self._read_plugins(each)
-        }
-        plugins = [installed[key] for key in sorted(installed)]
-        if plugins != self._plugins:
-            left = {each.install_path for each in self._plugins}
-            left -= {each.install_path for each in plugins}
-            with self._writer.transaction():
-                save_plugins(self._writer, plugins)
-                self._definitions.forget_below(map(Path, left))
-            for each in self._plugins:
-                self._tell.ease(each.plugin_id)
-            self._plugins = plugins
-            # The new ones have their turn at once.
-            self._round.clear()
+        for place in marks:
+            self._tell.wrong(place, problems.get(place), "what it said before holds; run /plugin")
+        if not problems:
+            self._take_plugins([installed[key] for key in sorted(installed)])
 
-    def _read_plugins(self, found: Found) -> list[PluginFact]:
-        place = str(found.path)
-        try:
-            plugins = read_plugins(found)
-        except NotJsonError as error:
-            self._tell.wrong(place, str(error), "Claude Code writes it: run /plugin there")
-        except FileNotFoundError:
-            self._tell.ease(place)
-        except OSError as error:
-            self._tell.unread(place, error)
-        else:
-            self._tell.ease(place)
-            return plugins
-        return []
+    def _take_plugins(self, plugins: list[PluginFact]) -> None:
+        if plugins == self._plugins:
+            return
+        left = {each.install_path for each in self._plugins}
+        left -= {each.install_path for each in plugins}
+        with self._writer.transaction():
+            save_plugins(self._writer, plugins)
+            self._definitions.forget_below(map(Path, left))
+        for each in self._plugins:
+            self._tell.ease(each.plugin_id)
+        self._plugins = plugins
+        # The new ones have their turn at once.
+        self._round.clear()
