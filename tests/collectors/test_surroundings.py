@@ -6,10 +6,11 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import contained
+from ctxtop.collectors import contained, watch
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.surroundings import Surroundings
 from ctxtop.collectors.tell import Tell
@@ -276,3 +277,28 @@ def test_two_ctxtops_on_one_store(
         (None, "save.complete"),
     ]
     assert recorder.troubles == []
+
+
+def test_the_watcher_keeps_up_with_them(
+    claude: ClaudeFolder,
+    writer: Writer,
+    recorder: Recorder,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "SIDECARS_S", 0.0)
+    stop, seen = Event(), list[bool]()
+
+    def told(self: Collector) -> None:
+        looked(self)
+        seen.append(bool(settings_of(store)))
+        put(claude.root / "settings.json", {"model": "opus"})
+        if seen[-1]:
+            stop.set()
+
+    looked = Collector.read_surroundings
+    monkeypatch.setattr(Collector, "read_surroundings", told)
+    monkeypatch.setattr(watch, "RECONCILE_S", 3600.0)
+    watch.keep_up(claude, writer, recorder, stop)
+
+    assert seen == [False, True]
