@@ -27,20 +27,20 @@ _SECONDS: Final = 1e11
 _LAST_MS: Final = 1 << 53
 
 
-class NotJsonError(ValueError):
+class BadJsonError(ValueError):
     """Bytes that are no JSON; the message says why, in one line."""
 
 
 def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
-    """Decode bytes; raises NotJsonError."""
+    """Decode bytes; raises BadJsonError."""
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except UnicodeDecodeError as error:
-        raise NotJsonError("is not UTF-8") from error
+        raise BadJsonError("is not UTF-8") from error
     except RecursionError as error:
-        raise NotJsonError("is nested too deeply") from error
+        raise BadJsonError("is nested too deeply") from error
     except msgspec.DecodeError as error:
-        raise NotJsonError(f"is not JSON: {clean_title(str(error))}") from error
+        raise BadJsonError(f"is not JSON: {clean_title(str(error))}") from error
 
 
 def fields(value: object) -> dict[str, Any]:

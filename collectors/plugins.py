@@ -25,7 +25,7 @@ INSTALLED: Final = ("installed_plugins.json", "installed_plugins_v2.json")
 def read_plugins(found: Found) -> list[PluginFact]:
     """Read a list of installed plugins, of version 1 or 2.
 
-    Raises NotJsonError where it is no such list, OSError where it cannot be read.
+    Raises BadJsonError where it is no such list, OSError where it cannot be read.
     """
     said = fields(fields(decode_json(read_found(found, LARGEST))).get("plugins"))
     installed: dict[tuple[str, str, str], PluginFact] = {}

@@ -21,7 +21,7 @@ from ..core.store.surroundings_facts import (
 from .contained import TooLargeError, read_found, why_not
 from .loose import (
     MOST_ITEMS,
-    NotJsonError,
+    BadJsonError,
     decode_json,
     fields,
     flag,
@@ -129,7 +129,7 @@ def read_save_file(found: Found, kind: SaveKind, staging: Staging, user_id: int)
         return fact
     try:
         content = _READERS[kind](read_found(found, LARGEST))
-    except NotJsonError as error:
+    except BadJsonError as error:
         return msgspec.structs.replace(fact, problem=str(error))
     except TooLargeError as error:
         return msgspec.structs.replace(fact, problem=error.strerror)
@@ -159,7 +159,7 @@ def _owner_problem(found: Found, user_id: int) -> str | None:
 def _object(data: bytes) -> dict[str, Any]:
     said = decode_json(data)
     if not isinstance(said, dict):
-        raise NotJsonError("is not a JSON object")
+        raise BadJsonError("is not a JSON object")
     return said
 
 
@@ -244,14 +244,14 @@ def _state(data: bytes) -> SaveContent:
 def _count(data: bytes) -> SaveContent:
     count = whole(decode_json(data.strip()))
     if count is None:
-        raise NotJsonError("is not a number")
+        raise BadJsonError("is not a number")
     return SaveContent(count=count)
 
 
 def _plain_time(text: bytes) -> int | None:
     try:
         return moment(decode_json(text))
-    except NotJsonError:
+    except BadJsonError:
         return moment(text.decode("ascii", "replace"))
 
 

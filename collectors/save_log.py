@@ -8,7 +8,7 @@ from ..core.store.facts import TailState
 from ..core.store.surroundings_facts import SaveEventFact, SaveLog
 from ..core.store.surroundings_writer import append_save_log, restart_save_log
 from .contained import children
-from .loose import NotJsonError, decode_json, kept_json, moment, number, title
+from .loose import BadJsonError, decode_json, kept_json, moment, number, title
 from .tail import Change, read_tail
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _event(line: RawLine) -> SaveEventFact:
     offset, data = line
     try:
         said = decode_json(data)
-    except NotJsonError as error:
+    except BadJsonError as error:
         return SaveEventFact(offset, _BAD, problem=str(error))
     if not isinstance(said, dict):
         return SaveEventFact(offset, _BAD, problem="is not a JSON object")

@@ -11,7 +11,7 @@ import msgspec
 
 from ..core.store.surroundings_facts import HookFact, Scope, SettingsFact
 from .contained import TooLargeError, read_found, why_not
-from .loose import MOST_ITEMS, NotJsonError, decode_json, fields, flag, items, number, title, whole
+from .loose import MOST_ITEMS, BadJsonError, decode_json, fields, flag, items, number, title, whole
 
 if TYPE_CHECKING:
     from ..core.store.surroundings_facts import Scalar
@@ -82,7 +82,7 @@ def read_settings(found: Found, scope: Scope, project: str | None) -> SettingsFa
         return fact
     try:
         said = _decode(read_found(found, LARGEST))
-    except (NotJsonError, TooLargeError) as error:
+    except (BadJsonError, TooLargeError) as error:
         problem = error.strerror if isinstance(error, TooLargeError) else str(error)
         return msgspec.structs.replace(fact, problem=problem)
     return msgspec.structs.replace(fact, values=_values(said), hooks=_hooks(said))
@@ -101,7 +101,7 @@ def _decode(data: bytes) -> dict[str, Any]:
         return {}
     said = decode_json(data)
     if not isinstance(said, dict):
-        raise NotJsonError("is not a JSON object")
+        raise BadJsonError("is not a JSON object")
     return said
 
 

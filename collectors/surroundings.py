@@ -19,7 +19,7 @@ from .definitions import Home
 from .follow_definitions import FollowedDefinitions
 from .follow_saves import FollowedSaves
 from .follow_settings import FollowedSettings
-from .loose import NotJsonError
+from .loose import BadJsonError
 from .machine import this_machine
 from .plugins import INSTALLED, read_plugins
 
@@ -181,7 +181,7 @@ class Surroundings:
         for each in lists:
             try:
                 plugins = read_plugins(each)
-            except NotJsonError as error:
+            except BadJsonError as error:
                 problems[str(each.path)] = str(error)
             else:
                 installed |= {(one.plugin_id, one.scope, one.project): one for one in plugins}
