@@ -12,6 +12,9 @@ TITLE_CHARS: Final = 200
 TEXT_CHARS: Final = 200_000
 """A kept text's length: 25 times the longest agent's result that was measured."""
 
+PATH_CHARS: Final = 4096
+"""A path's length: Linux knows no longer one."""
+
 _CUT: Final = "\n[… cut by ctxtop; the transcript has the rest]"
 
 _BREAKS: Final = {0x2028: "\n", 0x2029: "\n", 0x85: "\n"}
@@ -26,8 +29,10 @@ _BIDI: Final = dict.fromkeys(
 )
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _TABLE: Final = _CONTROLS | _BIDI | _BREAKS | _SURROGATES
+_LINES: Final = {0x09: " ", 0x0A: " "}
 # Most texts hold none of these, and to look for them is far quicker than to translate.
 _MARKED: Final = re.compile("[" + "".join(map(re.escape, map(chr, _TABLE))) + "]")
+_ODD_PATH: Final = re.compile(_MARKED.pattern[:-1] + "\t\n]")
 
 
 def clean_text(text: str) -> str:
@@ -41,6 +46,15 @@ def clean_text(text: str) -> str:
 def clean_title(text: str) -> str:
     """Make one line of a text, at most TITLE_CHARS long."""
     return _short_title(text) if len(text) <= TITLE_CHARS else _title(text)
+
+
+def clean_path(text: str) -> str:
+    """Keep a path as it is, but for what a terminal could obey; such a one names no place."""
+    return (
+        text[:PATH_CHARS].translate(_TABLE | _LINES)
+        if _ODD_PATH.search(text)
+        else text[:PATH_CHARS]
+    )
 
 
 @lru_cache(maxsize=512)

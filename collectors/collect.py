@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,7 +20,10 @@ from .logs import LogReader
 from .readers import Task, readers_for
 from .reading import read_next
 from .registry import read_registry
+from .surroundings import SCAN_S, TICK_S, Surroundings
 from .tail import Change, open_regular
+from .tell import Tell
+from .work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,46 +103,6 @@ class _Batch:
         return self.bytes >= COMMIT_BYTES or time.monotonic() - self.began >= COMMIT_S
 
 
-class _Work:
-    """Files that wait to be read: from the first on, or the largest before all others."""
-
-    def __init__(self, waiting: list[FoundFile]) -> None:
-        self.files: Final = len(waiting)
-        self.size: Final = sum(found.size for found in waiting)
-        self.done = 0
-        self._first = deque(waiting)
-        self._by_size = sorted(waiting, key=lambda found: found.size)
-        self._taken: set[str] = set()
-
-    @property
-    def taken(self) -> int:
-        return len(self._taken)
-
-    @property
-    def is_left(self) -> bool:
-        return self.taken < self.files
-
-    def take_first(self) -> FoundFile | None:
-        while self._first:
-            found = self._first.popleft()
-            if self._take(found):
-                return found
-        return None
-
-    def take_largest(self) -> FoundFile | None:
-        while self._by_size:
-            found = self._by_size.pop()
-            if self._take(found):
-                return found
-        return None
-
-    def _take(self, found: FoundFile) -> bool:
-        if found.relative in self._taken:
-            return False
-        self._taken.add(found.relative)
-        return True
-
-
 class Collector:
     """Brings the store up to date with Claude Code's folder; it belongs to one thread."""
 
@@ -152,6 +114,7 @@ class Collector:
         self._metas = writer.meta_times()
         self._live: list[LiveSession] | None = None
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
+        self._surroundings: Final = Surroundings(folder, writer, Tell(self.report, self._ease))
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
         self.logs: Final = LogReader(writer, self.report, self._ease)
@@ -166,6 +129,7 @@ class Collector:
         self.read_sidecars()
         self.take(finding)
         self._note_gone(finding)
+        self._surroundings.look(SCAN_S)
         self.listener.scanned()
 
     def scan_and_count(self) -> None:
@@ -214,6 +178,10 @@ class Collector:
         if touched:
             self.listener.changed(Changed(frozenset(touched)))
 
+    def read_surroundings(self) -> None:
+        """Look at settings, definitions and the save flow, as far as there is time."""
+        self._surroundings.look(TICK_S)
+
     def _take_metas(self, metas: list[FoundFile]) -> None:
         changed = []
         for found in metas:
@@ -236,7 +204,7 @@ class Collector:
 
     def _take_all(self, waiting: list[FoundFile]) -> None:
         """Read files in the order given; processes that help read the largest ones meanwhile."""
-        work = _Work(waiting)
+        work = Work(waiting)
         self._progress(work)
         with readers_for(work.size) as readers:
             while work.is_left or readers.is_busy:
@@ -248,7 +216,7 @@ class Collector:
                 work.done += batch.bytes
                 self._progress(work)
 
-    def _take_next(self, work: _Work, readers: Readers, batch: _Batch) -> None:
+    def _take_next(self, work: Work, readers: Readers, batch: _Batch) -> None:
         while readers.wants_more and (found := work.take_largest()):
             try:
                 task = self._task(found)
@@ -408,7 +376,7 @@ class Collector:
             self.writer.clear_trouble(place)
             self.listener.eased(place)
 
-    def _progress(self, work: _Work) -> None:
+    def _progress(self, work: Work) -> None:
         self.listener.progressed(Progress(work.taken, work.files, work.done, work.size))
 
 

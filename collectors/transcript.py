@@ -18,7 +18,7 @@ from ..core.store.facts import (
 )
 from . import agent_returns
 from .answers import Answers
-from .clean import clean_text, clean_title
+from .clean import clean_path, clean_text, clean_title
 from .glance import brings_agent, glance_at, is_tool_result, tool_calls
 from .inner_agents import progress_kind, prompt_key, read_aside, read_step, tools_in
 from .line_types import (
@@ -216,7 +216,7 @@ class _Reading:
                 started_at=started_at,
                 last_at=last_at,
                 opened_at=opened_at,
-                cwd=clean_title(self.cwd) or None,
+                cwd=clean_path(self.cwd) or None,
                 client_version=clean_title(self.version) or None,
                 **self.session,
             ),

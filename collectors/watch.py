@@ -183,6 +183,7 @@ class _Watch:
             self.scan()
         elif now - self.sidecars_at >= SIDECARS_S:
             self.collector.read_sidecars()
+            self.collector.read_surroundings()
             self.sidecars_at = now
 
 

@@ -8,8 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors import surroundings
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.machine import Machine
+from ctxtop.core.store.surroundings_facts import Generation
 from ctxtop.core.store.writer import Writer
 
 from .recorder import Recorder
@@ -59,3 +62,14 @@ def collector(claude: ClaudeFolder, writer: Writer, recorder: Recorder) -> Colle
 def child_env() -> dict[str, str]:
     """An environment in which a child imports what this process imports."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine of the test's own: no administrator's settings, no staging folders."""
+    own = tmp_path / "machine"
+    bases = ((Generation.TMP, "tmp"), (Generation.TMP_OF_USER, "tmp"), (Generation.CACHE, "cache"))
+    staging = tuple((generation, own / name) for generation, name in bases)
+    made = Machine(own / "managed", staging, os.geteuid())
+    monkeypatch.setattr(surroundings, "this_machine", lambda *_: made)
+    return made

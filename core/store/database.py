@@ -220,7 +220,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     # Both take long to import, and a store needs them once.
     from sqlite_utils import Database
 
-    from .schema import migrations
+    from .migrations import migrations
 
     db = Database(connection)
     # Of two first starts at once the second waits here, and finds nothing to do.

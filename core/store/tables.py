@@ -13,6 +13,7 @@ MIGRATION_NAMES: Final = (
     "m004_agent_eras",
     "m005_requests",
     "m006_hook_log",
+    "m007_surroundings",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -135,7 +135,11 @@ class Transcript:
         }
         message = {"role": "user", "content": said}
         yield self._chained({}, "user", {"message": message})
-        snapshot: Line = {"messageId": self.parent, "trackedFileBackups": {}, "timestamp": self._time()}
+        snapshot: Line = {
+            "messageId": self.parent,
+            "trackedFileBackups": {},
+            "timestamp": self._time(),
+        }
         yield {"type": "file-history-snapshot", "messageId": self.parent, "snapshot": snapshot}
 
     def _round(self) -> Iterator[Line]:

@@ -14,7 +14,7 @@ from ctxtop.collectors.collect import Collector
 from ctxtop.core.fleet import read_sessions
 from ctxtop.core.store import agent_queries, link_queries, queries
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.schema import migrations
+from ctxtop.core.store.migrations import migrations
 from ctxtop.core.store.writer import Writer
 from sqlite_utils import Database
 

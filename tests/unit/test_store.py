@@ -13,7 +13,7 @@ import pytest
 from ctxtop.core.store import database, queries
 from ctxtop.core.store.database import StoreError, open_reader, open_writer, write
 from ctxtop.core.store.facts import Facts, FileKind, SourceFile, TailState, TextFact
-from ctxtop.core.store.schema import migrations
+from ctxtop.core.store.migrations import migrations
 from ctxtop.core.store.tables import FACT_TABLES, MIGRATION_NAMES
 from ctxtop.core.store.writer import OtherFolderError, Writer
 from sqlite_utils import Database
@@ -36,8 +36,10 @@ TABLES = {
     "api_error",
     "bad_line",
     "boundary",
+    "definition",
     "estimate",
     "file",
+    "hook",
     "hook_event",
     "launch",
     "line_count",
@@ -45,9 +47,16 @@ TABLES = {
     "log_bad_line",
     "log_part",
     "model_use",
+    "plugin",
     "reply",
     "response",
+    "save_event",
+    "save_file",
+    "save_log",
+    "save_place",
     "session",
+    "setting",
+    "settings_file",
     "status_snapshot",
     "summary",
     "trouble",

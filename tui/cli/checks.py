@@ -47,7 +47,7 @@ _OWN_WATCHES: Final = 3
 _INOTIFY: Final = Path("/proc/sys/fs/inotify")
 _LIMITS: Final = ("max_user_watches", "max_user_instances")
 _POLLING: Final = "WATCHFILES_FORCE_POLLING"
-_PACKAGES: Final = ("textual", "watchfiles", "sqlite-utils", "tiktoken", "msgspec")
+_PACKAGES: Final = ("textual", "watchfiles", "sqlite-utils", "tiktoken", "msgspec", "PyYAML")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from ..update import bring_up_to_date
 from .checks import Check, folder_checks, machine_checks, plural, well, wrong
 from .log_checks import disk_check, log_checks
 from .report import say_all, words
+from .surroundings_checks import surroundings_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,13 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
             about = _about(db, places)
             if about:
                 return [about], []
-            found = [_store(path, db), _bad_lines(db), _unknown_types(db), _troubles(db)]
+            found = [
+                _store(path, db),
+                _bad_lines(db),
+                _unknown_types(db),
+                *surroundings_checks(db),
+                _troubles(db),
+            ]
             return found, log_queries.parts(db)
     except StoreError as error:
         return [_failed(str(error), path)], []

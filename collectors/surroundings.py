@@ -1,0 +1,204 @@
+"""Following what the client is set up with: settings, definitions, plugins, the save flow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..core.settings import DROP_INS
+from ..core.store import surroundings_queries as queries
+from ..core.store.surroundings_facts import DefinitionKind, Scope
+from ..core.store.surroundings_writer import save_plugins
+from .contained import child, children, top
+from .definitions import Home
+from .follow_definitions import FollowedDefinitions
+from .follow_saves import FollowedSaves
+from .follow_settings import FollowedSettings
+from .loose import BadJsonError
+from .machine import this_machine
+from .plugins import INSTALLED, read_plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..core.store.surroundings_facts import FileMark, PluginFact
+    from ..core.store.writer import Writer
+    from .contained import Found
+    from .folder import ClaudeFolder
+    from .machine import Machine
+    from .tell import Tell
+
+SCAN_S: Final = 1.0
+TICK_S: Final = 0.02
+"""How long one look may take: a hundred projects; the others have their turn in the next."""
+
+SETTINGS: Final = "settings.json"
+LOCAL_SETTINGS: Final = "settings.local.json"
+MANAGED_SETTINGS: Final = "managed-settings.json"
+
+_DEFINITIONS: Final = (("agents", DefinitionKind.AGENT), ("skills", DefinitionKind.SKILL))
+
+
+class Surroundings:
+    """Keeps the store up to date with them; it belongs to the collector's thread.
+
+    Nothing is read, and nothing written, of what did not change. Of a project only what
+    stands below its .claude/ is looked at, and no link is followed out of the project.
+    """
+
+    def __init__(
+        self, folder: ClaudeFolder, writer: Writer, tell: Tell, machine: Machine | None = None
+    ) -> None:
+        self._root: Final = folder.root.resolve()
+        self._writer: Final = writer
+        self._tell: Final = tell
+        self._machine: Final = machine or this_machine(os.environ, Path.home())
+        self._settings: Final = FollowedSettings(writer, tell)
+        self._definitions: Final = FollowedDefinitions(writer, tell)
+        self._saves: Final = FollowedSaves(writer, self._machine, tell)
+        self._plugins = queries.plugins(writer.connection)
+        self._plugin_lists: dict[str, FileMark] | None = None
+        self._newest: Callable[[], None] | None = None
+        self._round: deque[Callable[[], None]] = deque()
+
+    def look(self, within_s: float) -> None:
+        """Look at the user's files and at the newest project, then at the others in turn.
+
+        Stops after about `within_s` seconds, at the latest when all were looked at once.
+        """
+        deadline = time.monotonic() + within_s
+        self._guard(self._look_at_managed, self._machine.managed)
+        self._guard(self._look_at_user, self._root)
+        if not self._round:
+            self._begin_round()
+        elif self._newest:
+            self._newest()
+        while self._round:
+            self._round.popleft()()
+            if time.monotonic() >= deadline:
+                return
+
+    def _begin_round(self) -> None:
+        folders = [
+            Path(cwd)
+            for cwd in queries.project_folders(self._writer.connection)
+            if Path(cwd).is_absolute()
+        ]
+        projects = [partial(self._guard, self._look_at_project, folder) for folder in folders]
+        self._newest = projects[0] if projects else None
+        self._round.extend(projects)
+        for place, plugin_id in {
+            each.install_path: each.plugin_id for each in self._plugins
+        }.items():
+            look = partial(self._look_at_plugin, plugin_id)
+            self._round.append(partial(self._guard, look, Path(place)))
+
+    def _guard(self, look: Callable[[Path], None], place: Path) -> None:
+        """Tell of what cannot be looked at, and of its end when it can again."""
+        try:
+            look(place)
+        except OSError as error:
+            self._tell.unread(str(place), error)
+        else:
+            self._tell.ease(str(place))
+
+    def _look_at_managed(self, place: Path) -> None:
+        folder = top(place)
+        root = folder.real if folder else place
+        found = child(folder, MANAGED_SETTINGS, root) if folder else None
+        self._settings.follow(place / MANAGED_SETTINGS, found, Scope.MANAGED, None)
+        drop_ins = child(folder, DROP_INS, root) if folder else None
+        present = {each.path.name: each for each in children(drop_ins, root)} if drop_ins else {}
+        names = {name for name in present if name.endswith(".json")}
+        for name in sorted(names | self._settings.names_in(place / DROP_INS)):
+            path = place / DROP_INS / name
+            self._settings.follow(path, present.get(name), Scope.MANAGED, None)
+
+    def _look_at_user(self, place: Path) -> None:
+        folder = top(place)
+        if folder is None:
+            return
+        found = child(folder, SETTINGS, self._root)
+        self._settings.follow(place / SETTINGS, found, Scope.USER, None)
+        for name, kind in _DEFINITIONS:
+            home = Home(place / name, kind, Scope.USER)
+            self._definitions.follow(home, child(folder, name, self._root), self._root)
+        self._follow_plugins(child(folder, "plugins", self._root))
+        self._saves.follow_global(folder, self._root)
+
+    def _look_at_project(self, place: Path) -> None:
+        project = top(place)
+        root = project.real if project else place
+        claude = child(project, ".claude", root) if project else None
+        folder = place / ".claude"
+        problem = claude.problem if claude else None
+        self._tell.wrong(str(folder), problem, "it is left alone: ctxtop follows no such link")
+        if problem:
+            claude = None
+        self._follow_in_project(folder, LOCAL_SETTINGS, Scope.LOCAL, claude, root)
+        if claude is None or claude.real != self._root:
+            # A session in the home folder would have the user's own files for its project's.
+            self._follow_in_project(folder, SETTINGS, Scope.PROJECT, claude, root)
+            for name, kind in _DEFINITIONS:
+                home = Home(folder / name, kind, Scope.PROJECT, str(place))
+                found = child(claude, name, root) if claude else None
+                self._definitions.follow(home, found, root)
+        self._saves.follow_project(str(place), root, claude)
+
+    def _follow_in_project(
+        self, folder: Path, name: str, scope: Scope, claude: Found | None, root: Path
+    ) -> None:
+        found = child(claude, name, root) if claude else None
+        self._settings.follow(folder / name, found, scope, str(folder.parent))
+
+    def _look_at_plugin(self, plugin_id: str, place: Path) -> None:
+        folder = top(place)
+        root = folder.real if folder else place
+        outside = not root.is_relative_to(self._root)
+        what = f"is installed in {place}, outside of {self._root}" if outside else None
+        self._tell.wrong(plugin_id, what, "it is left alone; install it again")
+        if outside:
+            folder, root = None, place
+        for name, kind in _DEFINITIONS:
+            home = Home(place / name, kind, Scope.PLUGIN, None, plugin_id)
+            found = child(folder, name, root) if folder else None
+            self._definitions.follow(home, found, root)
+
+    def _follow_plugins(self, folder: Found | None) -> None:
+        found = (child(folder, name, self._root) for name in INSTALLED) if folder else ()
+        lists = [each for each in found if each]
+        marks = {str(each.path): each.mark for each in lists}
+        if marks == self._plugin_lists:
+            return
+        problems: dict[str, str] = {}
+        installed: dict[tuple[str, str, str], PluginFact] = {}
+        for each in lists:
+            try:
+                plugins = read_plugins(each)
+            except BadJsonError as error:
+                problems[str(each.path)] = str(error)
+            else:
+                installed |= {(one.plugin_id, one.scope, one.project): one for one in plugins}
+        self._plugin_lists = marks
+        for place in marks:
+            self._tell.wrong(place, problems.get(place), "what it said before holds; run /plugin")
+        if not problems:
+            self._take_plugins([installed[key] for key in sorted(installed)])
+
+    def _take_plugins(self, plugins: list[PluginFact]) -> None:
+        if plugins == self._plugins:
+            return
+        left = {each.install_path for each in self._plugins}
+        left -= {each.install_path for each in plugins}
+        with self._writer.transaction():
+            save_plugins(self._writer, plugins)
+            self._definitions.forget_below(map(Path, left))
+        for each in self._plugins:
+            self._tell.ease(each.plugin_id)
+        self._plugins = plugins
+        # The new ones have their turn at once.
+        self._round.clear()

@@ -1,0 +1,30 @@
+"""Telling of what could not be read, for the parts of the collector that stand by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .folder import Trouble, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """The collector's two ways to tell; both may be called again with the same."""
+
+    report: Callable[[Trouble], None]
+    ease: Callable[[str], None]
+
+    def unread(self, place: str, error: OSError) -> None:
+        """Tell that a place could not be read this time; it is tried again."""
+        self.report(unreadable(place, error))
+
+    def wrong(self, place: str, problem: str | None, remedy: str) -> None:
+        """Tell what is wrong with a place, or that nothing is."""
+        if problem is None:
+            self.ease(place)
+        else:
+            self.report(Trouble(place, problem, remedy))

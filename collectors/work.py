@@ -1,0 +1,53 @@
+"""Files that wait to be read, for several who read them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .folder import FoundFile
+
+
+class Work:
+    """Files that wait to be read: from the first on, or the largest before all others."""
+
+    def __init__(self, waiting: list[FoundFile]) -> None:
+        self.files: Final = len(waiting)
+        self.size: Final = sum(found.size for found in waiting)
+        self.done = 0
+        self._first = deque(waiting)
+        self._by_size = sorted(waiting, key=lambda found: found.size)
+        self._taken: set[str] = set()
+
+    @property
+    def taken(self) -> int:
+        """Count the files that somebody reads or has read."""
+        return len(self._taken)
+
+    @property
+    def is_left(self) -> bool:
+        """Say whether a file waits."""
+        return self.taken < self.files
+
+    def take_first(self) -> FoundFile | None:
+        """Take the first of those that are left."""
+        while self._first:
+            found = self._first.popleft()
+            if self._take(found):
+                return found
+        return None
+
+    def take_largest(self) -> FoundFile | None:
+        """Take the largest of those that are left."""
+        while self._by_size:
+            found = self._by_size.pop()
+            if self._take(found):
+                return found
+        return None
+
+    def _take(self, found: FoundFile) -> bool:
+        if found.relative in self._taken:
+            return False
+        self._taken.add(found.relative)
+        return True

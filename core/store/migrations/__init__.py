@@ -1,0 +1,23 @@
+"""The store's tables, as migrations that are only ever added to: a module each, in order."""
+
+from . import (
+    m001_files_and_facts,
+    m002_sidecars,
+    m003_answers,
+    m004_agent_eras,
+    m005_requests,
+    m006_hook_log,
+    m007_surroundings,
+)
+from .known import migrations
+
+__all__ = [
+    "m001_files_and_facts",
+    "m002_sidecars",
+    "m003_answers",
+    "m004_agent_eras",
+    "m005_requests",
+    "m006_hook_log",
+    "m007_surroundings",
+    "migrations",
+]

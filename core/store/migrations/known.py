@@ -1,0 +1,11 @@
+"""The list that every migration of the store puts itself into."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlite_utils import Migrations
+
+from ..tables import MIGRATION_SET
+
+migrations: Final = Migrations(MIGRATION_SET)

@@ -1,0 +1,201 @@
+"""How the facts of the surroundings enter the store; each call is one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from .writer import StaleTailError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from .facts import TailState
+    from .surroundings_facts import (
+        DefinitionFact,
+        FileMark,
+        PluginFact,
+        SaveEventFact,
+        SaveFileFact,
+        SaveLog,
+        SavePlaceFact,
+        SettingsFact,
+    )
+    from .writer import Writer
+
+KEPT_VERSIONS: Final = 20
+"""Of one file of the save flow: a day of saves in one project, in a few kilobytes."""
+
+SETTINGS: Final = "settings_file"
+DEFINITIONS: Final = "definition"
+SAVE_FILES: Final = "save_file"
+SAVE_PLACES: Final = "save_place"
+SAVE_LOGS: Final = "save_log"
+
+
+def save_settings(writer: Writer, fact: SettingsFact) -> None:
+    """Replace what one settings file says."""
+    db = writer.connection
+    with writer.transaction():
+        # The rows below it go with it.
+        db.execute("DELETE FROM settings_file WHERE path = ?", [fact.path])
+        _insert(
+            db,
+            "settings_file",
+            {
+                "path": fact.path,
+                "folder": fact.folder,
+                "scope": fact.scope.value,
+                "project": fact.project,
+                **_mark(fact.mark),
+                "problem": fact.problem,
+            },
+        )
+        for key, value in fact.values.items():
+            _insert(db, "setting", {"path": fact.path, "key": key, "value": _json(value)})
+        for hook in fact.hooks:
+            _insert(db, "hook", {"path": fact.path} | msgspec.structs.asdict(hook))
+
+
+def save_plugins(writer: Writer, plugins: Iterable[PluginFact]) -> None:
+    """Replace the list of installed plugins."""
+    db = writer.connection
+    with writer.transaction():
+        db.execute("DELETE FROM plugin")
+        for plugin in plugins:
+            _insert(db, "plugin", msgspec.structs.asdict(plugin))
+
+
+def save_definitions(writer: Writer, facts: Iterable[DefinitionFact]) -> None:
+    """Keep definitions that are new or changed."""
+    db = writer.connection
+    with writer.transaction():
+        for fact in facts:
+            row = msgspec.structs.asdict(fact) | _mark(fact.mark)
+            del row["mark"]
+            row |= {
+                "kind": fact.kind.value,
+                "scope": fact.scope.value,
+                "skills": _json(fact.skills),
+                "tools": None if fact.tools is None else _json(fact.tools),
+            }
+            _insert(db, "definition", row)
+
+
+def save_place(writer: Writer, fact: SavePlaceFact) -> None:
+    """Keep a staging folder that is new or changed."""
+    row = msgspec.structs.asdict(fact) | {"generation": fact.generation.value}
+    with writer.transaction():
+        _insert(writer.connection, "save_place", row)
+
+
+def save_files(writer: Writer, facts: Iterable[SaveFileFact]) -> None:
+    """Keep new versions of files of the save flow, and the newest of the earlier ones."""
+    db = writer.connection
+    with writer.transaction():
+        for fact in facts:
+            content = None if fact.content is None else _json(fact.content)
+            db.execute("UPDATE save_file SET gone = 1 WHERE path = ?", [fact.path])
+            db.execute(
+                _VERSION_UPSERT,
+                {
+                    "path": fact.path,
+                    "folder": fact.folder,
+                    "kind": fact.kind.value,
+                    "generation": fact.generation.value,
+                    "project": fact.project,
+                    "content": content,
+                    "problem": fact.problem,
+                    **_mark(fact.mark),
+                },
+            )
+            db.execute(_PRUNE, {"path": fact.path, "kept": KEPT_VERSIONS})
+
+
+def append_save_log(
+    writer: Writer,
+    log: SaveLog,
+    before: TailState,
+    after: TailState,
+    events: Iterable[SaveEventFact],
+) -> None:
+    """Add the events that were read from `before.offset` to `after.offset`.
+
+    Raises StaleTailError where the store stands elsewhere than `before`.
+    """
+    db = writer.connection
+    with writer.transaction():
+        _check_tail(db, log, before)
+        db.execute(
+            _LOG_UPSERT, msgspec.structs.asdict(log) | msgspec.structs.asdict(after) | _ids(after)
+        )
+        for event in events:
+            _insert(db, "save_event", {"path": log.path} | msgspec.structs.asdict(event))
+
+
+def restart_save_log(writer: Writer, log: SaveLog, before: TailState) -> None:
+    """Forget the events of a log that was rewritten; it is read again from its start."""
+    db = writer.connection
+    with writer.transaction():
+        _check_tail(db, log, before)
+        # Its events go with it.
+        db.execute("DELETE FROM save_log WHERE path = ?", [log.path])
+
+
+def mark_gone(writer: Writer, table: str, paths: Iterable[str]) -> None:
+    """Note that files of one of the tables named above are gone; what they said is kept."""
+    with writer.transaction():
+        writer.connection.executemany(
+            f"UPDATE {table} SET gone = 1 WHERE path = ?", [(path,) for path in paths]
+        )
+
+
+def _check_tail(db: sqlite3.Connection, log: SaveLog, before: TailState) -> None:
+    row = db.execute("SELECT offset, anchor FROM save_log WHERE path = ?", [log.path]).fetchone()
+    if (tuple(row) if row else (0, "")) != (before.offset, before.anchor):
+        raise StaleTailError(log.path)
+
+
+def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
+    names = ", ".join(row)
+    places = ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", row)
+
+
+def _mark(mark: FileMark) -> dict[str, int]:
+    return msgspec.structs.asdict(mark)
+
+
+def _ids(tail: TailState) -> dict[str, str]:
+    # As text: some network mounts have numbers that SQLite's integer does not hold.
+    return {"device": str(tail.device), "inode": str(tail.inode)}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_VERSION_UPSERT: Final = """
+INSERT INTO save_file
+    (path, folder, kind, generation, project, size, mtime_ns, inode, content, problem)
+VALUES (:path, :folder, :kind, :generation, :project, :size, :mtime_ns, :inode, :content, :problem)
+ON CONFLICT (path, size, mtime_ns, inode) DO UPDATE SET
+    gone = 0, project = excluded.project, content = excluded.content, problem = excluded.problem
+"""
+
+_PRUNE: Final = """
+DELETE FROM save_file WHERE path = :path AND gone = 1 AND version NOT IN
+    (SELECT version FROM save_file WHERE path = :path ORDER BY version DESC LIMIT :kept)
+"""
+
+_LOG_UPSERT: Final = """
+INSERT INTO save_log
+    (path, folder, project, category, device, inode, offset, anchor, size, mtime_ns)
+VALUES
+    (:path, :folder, :project, :category, :device, :inode, :offset, :anchor, :size, :mtime_ns)
+ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode,
+    offset = excluded.offset, anchor = excluded.anchor, size = excluded.size,
+    mtime_ns = excluded.mtime_ns, gone = 0
+"""
