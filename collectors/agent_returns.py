@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import asdict
 
 from ..core.store.facts import ReturnFact, TextFact
@@ -33,8 +33,7 @@ _MESSAGE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True):
     """A return and its text, where there is one."""
 
     fact: ReturnFact

@@ -31,8 +31,9 @@ _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _TABLE: Final = _CONTROLS | _BIDI | _BREAKS | _SURROGATES
 _LINES: Final = {0x09: " ", 0x0A: " "}
 # Most texts hold none of these, and to look for them is far quicker than to translate.
-_MARKED: Final = re.compile("[" + "".join(map(re.escape, map(chr, _TABLE))) + "]")
-_ODD_PATH: Final = re.compile(_MARKED.pattern[:-1] + "\t\n]")
+_MARKED: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def clean_text(text: str) -> str:
@@ -50,11 +51,8 @@ def clean_title(text: str) -> str:
 
 def clean_path(text: str) -> str:
     """Keep a path as it is, but for what a terminal could obey; such a one names no place."""
-    return (
-        text[:PATH_CHARS].translate(_TABLE | _LINES)
-        if _ODD_PATH.search(text)
-        else text[:PATH_CHARS]
-    )
+    path = text[:PATH_CHARS]
+    return path.translate(_TABLE | _LINES) if not path.isprintable() else path
 
 
 @lru_cache(maxsize=512)
@@ -64,4 +62,7 @@ def _short_title(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    return " ".join(text[: 4 * TITLE_CHARS].translate(_TABLE).split())[:TITLE_CHARS]
+    head = text[: 4 * TITLE_CHARS]
+    if _MARKED.search(head):
+        head = head.translate(_TABLE)
+    return " ".join(head.split())[:TITLE_CHARS]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,15 +14,12 @@ from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
-from .lines import NotJsonError, ShapeError, decode_line
 from .logs import LogReader
-from .readers import Task, readers_for
-from .reading import read_next
 from .registry import read_registry
 from .surroundings import SCAN_S, TICK_S, Surroundings
 from .tail import Change, open_regular
 from .tell import Tell
-from .work import Work
+from .work import Task, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,8 +41,7 @@ HEAD_BYTES: Final = 64 * 1024
 NANOSECONDS: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """How far a scan has come."""
 
     files: int
@@ -55,8 +50,7 @@ class Progress:
     bytes_in_all: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """What was stored: which sessions it touches, and how late it was."""
 
     session_ids: frozenset[str]
@@ -86,17 +80,16 @@ class Listener(Protocol):
         """Something happened that is worth a line and needs nothing."""
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     """What waits for the next commit."""
 
-    tails: dict[str, tuple[SourceFile, TailState]] = field(default_factory=dict)
-    touched: set[str] = field(default_factory=set)
-    rewritten: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    tails: dict[str, tuple[SourceFile, TailState]] = {}
+    touched: set[str] = set()
+    rewritten: list[str] = []
+    gone: list[str] = []
     newest_ns: int = 0
     bytes: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float = msgspec.field(default_factory=time.monotonic)
 
     @property
     def is_full(self) -> bool:
@@ -204,6 +197,8 @@ class Collector:
 
     def _take_all(self, waiting: list[FoundFile]) -> None:
         """Read files in the order given; processes that help read the largest ones meanwhile."""
+        from .readers import readers_for  # with all that it needs, only where there is work
+
         work = Work(waiting)
         self._progress(work)
         with readers_for(work.size) as readers:
@@ -275,6 +270,8 @@ class Collector:
             self._ease(found.relative)
 
     def _read_file(self, found: FoundFile, batch: _Batch) -> None:
+        from .reading import read_next
+
         task = self._task(found, batch)
         while task:
             reading = read_next(found.path, task.source, task.before)
@@ -340,7 +337,7 @@ class Collector:
             self.report(unreadable(relative, error))
             return None
         return FoundFile(
-            path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+            str(path), relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
         )
 
     def _note_gone(self, finding: Finding) -> None:
@@ -385,6 +382,8 @@ def _session_of(found: FoundFile) -> str | None:
 
     None while that line is being written. Raises OSError where it cannot be read.
     """
+    from .lines import NotJsonError, ShapeError, decode_line
+
     with open_regular(found.path) as file:
         head = file.read(HEAD_BYTES)
     first, end, _ = head.partition(b"\n")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ..core.store.surroundings_facts import FileMark
 from .tail import open_regular
@@ -26,8 +27,7 @@ class TooLargeError(OSError):
     """A file is larger than what is read of its kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What stands at a path; `real` is the same without links."""
 
     path: Path

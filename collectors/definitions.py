@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -35,8 +34,7 @@ _SHORT_NUMBER: Final = 12
 """Digits of a number of tokens; a longer one is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(msgspec.Struct, frozen=True):
     """A folder of definitions, and whose they are."""
 
     folder: Path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ..core.store.facts import FileKind, SourceFile
 
@@ -23,8 +24,7 @@ DEEPEST: Final = 8
 """Levels below projects/; the client nests to 5, a loop of mounts would not end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True):
     """Something that could not be read: where, what, and what to do."""
 
     place: str
@@ -35,31 +35,33 @@ class Trouble:
         return f"{self.place}: {self.what}; {self.remedy}"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(msgspec.Struct, frozen=True):
     """A file below projects/ and what the folder says of it."""
 
-    path: Path
+    place: str
     relative: str
     size: int
     mtime_ns: int
     inode: int
     device: int
 
+    @property
+    def path(self) -> Path:
+        """Where it stands; there are thousands of files, and few are opened."""
+        return Path(self.place)
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+
+class Finding(msgspec.Struct, frozen=True):
     """What is in the folder, newest first, and what could not be looked into."""
 
-    transcripts: list[FoundFile] = field(default_factory=list)
-    metas: list[FoundFile] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    transcripts: list[FoundFile] = []
+    metas: list[FoundFile] = []
+    unseen: list[str] = []
     """Paths below projects/ of what is there and could not be looked at."""
-    troubles: list[Trouble] = field(default_factory=list)
+    troubles: list[Trouble] = []
 
 
-@dataclass(frozen=True)
-class ClaudeFolder:
+class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
     """The folder with all links resolved once: nothing below it is followed out of it."""
 
     root: Path
@@ -85,8 +87,12 @@ def find_files(folder: ClaudeFolder, below: Path | None = None) -> Finding:
     top = below or folder.projects
     # The system tells of changes behind a link too.
     if top.resolve() == top:
-        for entry in _walk(folder, top, finding, DEEPEST):
-            _sort_in(folder, entry, finding)
+        before = len(f"{folder.projects}{os.sep}")
+        for entry in _walk(folder, str(top), finding, DEEPEST):
+            relative = entry.path[before:]
+            if os.sep != "/":
+                relative = relative.replace(os.sep, "/")
+            _sort_in(entry, relative, finding)
     finding.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
     return finding
 
@@ -113,9 +119,7 @@ def describe(relative: str) -> SourceFile | None:
     return None
 
 
-def _sort_in(folder: ClaudeFolder, entry: os.DirEntry[str], finding: Finding) -> None:
-    path = Path(entry.path)
-    relative = folder.relative(path)
+def _sort_in(entry: os.DirEntry[str], relative: str, finding: Finding) -> None:
     is_meta = _is_meta(relative)
     if not is_meta and describe(relative) is None:
         return
@@ -137,7 +141,7 @@ def _sort_in(folder: ClaudeFolder, entry: os.DirEntry[str], finding: Finding) ->
         )
         return
     found = FoundFile(
-        path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+        entry.path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
     )
     if is_meta:
         finding.metas.append(found)
@@ -165,7 +169,7 @@ def _shown(place: str) -> str:
 
 
 def _walk(
-    folder: ClaudeFolder, top: Path, finding: Finding, depth: int
+    folder: ClaudeFolder, top: str, finding: Finding, depth: int
 ) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(top) as entries:
@@ -173,13 +177,13 @@ def _walk(
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        finding.unseen.append(folder.relative(top))
-        finding.troubles.append(unreadable(str(top), error))
+        finding.unseen.append(folder.relative(Path(top)))
+        finding.troubles.append(unreadable(top, error))
         return
     for entry in children:
         if entry.is_dir(follow_symlinks=False):
             if depth > 1:
-                yield from _walk(folder, Path(entry.path), finding, depth - 1)
+                yield from _walk(folder, entry.path, finding, depth - 1)
         else:
             yield entry
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 LONGEST: Final = 64 * 1024
 """Characters of a head; descriptions with examples make about 5,000."""
@@ -22,12 +23,11 @@ _COMMA: Final = re.compile(r",(?![^()]*\))")
 Value = str | list[Any] | dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(msgspec.Struct, frozen=True):
     """The fields of a head, every scalar as its text, and what follows it."""
 
     body: str
-    fields: dict[str, Value] = field(default_factory=dict)
+    fields: dict[str, Value] = {}
     problem: str | None = None
 
     def text(self, name: str) -> str | None:

@@ -58,13 +58,14 @@ class Glance(msgspec.Struct, gc=False, rename="camel"):
     request_ref: str | None = None
 
 
-_decode: Final = msgspec.json.Decoder(Glance).decode
+glance_at: Final = msgspec.json.Decoder(Glance).decode
+"""Look at a line; raises what msgspec does. `look_at` says in our words what is wrong."""
 
 
-def glance_at(line: memoryview) -> Glance:
+def look_at(line: bytes) -> Glance:
     """Look at a line; raises NotJsonError or ShapeError with the reason."""
     try:
-        return _decode(line)
+        return glance_at(line)
     except msgspec.ValidationError as error:
         raise ShapeError(str(error)) from error
     except RecursionError as error:

@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
 
 from .plugin.log import ROTATE_BYTES
 
@@ -33,8 +34,7 @@ KEPT_BYTES: Final = 16 * ROTATE_BYTES
 _ROTATED: Final = re.compile(r"\.\d{20}-\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPart:
+class FoundPart(msgspec.Struct, frozen=True):
     """A file of a log, and what the folder says of it."""
 
     path: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ..core.store.surroundings_facts import Generation
 
@@ -23,8 +24,7 @@ _DARWIN_USER_TEMP: Final = 65537
 """_CS_DARWIN_USER_TEMP_DIR of macOS's <unistd.h>, which Python does not name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """Folders that belong to the machine or its user, not to a project."""
 
     managed: Path

@@ -8,17 +8,17 @@ import subprocess
 import sys
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from .reader_process import LENGTH, Job, pack, unpack_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.store.facts import SourceFile, TailState
-    from .folder import FoundFile
     from .reading import Reading
+    from .work import Task
 
 MUCH_BYTES: Final = 24 * 1024 * 1024
 """From here on a second process reads more than its start costs (60 ms)."""
@@ -33,30 +33,19 @@ _PIPE_BYTES: Final = 1024 * 1024
 """What a process can answer before somebody listens."""
 
 
-@dataclass(slots=True)
-class Task:
-    """A file that a process reads, and how far its answers have come."""
-
-    found: FoundFile
-    source: SourceFile
-    before: TailState
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """The next answer to a task; without a reading the file is for the collector to look at."""
 
     task: Task
     reading: Reading | None
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(msgspec.Struct):
     """One process, what it was asked, and what it has said so far."""
 
     process: subprocess.Popen[bytes]
-    tasks: dict[int, Task] = field(default_factory=dict)
-    heard: bytearray = field(default_factory=bytearray)
+    tasks: dict[int, Task] = {}
+    heard: bytearray = msgspec.field(default_factory=bytearray)
 
     @property
     def ahead(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -66,8 +65,7 @@ _OF_OTHERS: Final = 0o077
 """Bits of a mode that let others in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Staging:
+class Staging(msgspec.Struct, frozen=True):
     """A folder that may hold one project's files."""
 
     path: Path

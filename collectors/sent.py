@@ -6,8 +6,9 @@ import hashlib
 import io
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from .keys import text_key
 from .requests import PART
@@ -36,8 +37,7 @@ def read_back(path: Path, offset: int, length: int, key: int) -> dict[str, Any] 
     return value if isinstance(value, dict) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(msgspec.Struct, frozen=True):
     """A message of the conversation as it was sent, and the lines that it was put together of."""
 
     key: int
@@ -63,8 +63,7 @@ def find_spoken(path: Path, wanted: Collection[int], before: int) -> dict[int, S
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True):
     role: str = ""
     message_id: str | None = None
     offsets: tuple[int, ...] = ()

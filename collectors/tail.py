@@ -6,10 +6,10 @@ import hashlib
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from ..core.store.facts import BadLine, TailState
@@ -35,8 +35,7 @@ RawLine = tuple[int, bytes]
 """A line's byte offset and its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Whole lines of a file as they stand in it, the last line end included."""
 
     offset: int = 0
@@ -55,8 +54,7 @@ class Change(Enum):
     REWRITTEN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class TailRead:
+class TailRead(msgspec.Struct, frozen=True):
     """The whole lines that were added, and where reading stands after them."""
 
     change: Change

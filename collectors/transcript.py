@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from ..core.store.facts import (
@@ -19,7 +20,7 @@ from ..core.store.facts import (
 from . import agent_returns
 from .answers import Answers
 from .clean import clean_path, clean_text, clean_title
-from .glance import brings_agent, glance_at, is_tool_result, tool_calls
+from .glance import brings_agent, glance_at, is_tool_result, look_at, tool_calls
 from .inner_agents import progress_kind, prompt_key, read_aside, read_step, tools_in
 from .line_types import (
     ATTACHMENTS,
@@ -119,9 +120,22 @@ class _Reading:
                 # Only what is no message names its type first.
                 head = FIRST_KEY.match(line) if data[position + 2] == _TYPE else None
                 if not head or not self._take_by_head(first + position, line, head[1]):
-                    self._read_line(first + position, line)
+                    try:
+                        self._take(first + position, line, glance_at(line))
+                    except (
+                        msgspec.DecodeError,
+                        NotJsonError,
+                        ShapeError,
+                        ValueError,
+                        RecursionError,
+                    ):
+                        self._read_odd(first + position, bytes(line))
             else:
-                self._read_odd_line(first + position, data[position:stop])
+                # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
+                text = data[position:stop].strip(AROUND)
+                if text:
+                    self.lines += 1
+                    self._read_odd(first + position, text)
             position = stop + 1
 
     def _take_by_head(self, offset: int, line: memoryview, kind: bytes) -> bool:
@@ -139,37 +153,27 @@ class _Reading:
             self.parts.append(part)
         return bool(request or part)
 
-    def _read_odd_line(self, offset: int, data: bytes) -> None:
-        # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
-        line = data.strip(AROUND)
-        if line:
-            self.lines += 1
-            self._read_line(offset, memoryview(line))
-
-    def _read_line(self, offset: int, line: memoryview) -> None:
+    def _read_odd(self, offset: int, line: bytes) -> None:
+        """Take a line that may be no strict JSON, or none at all."""
         try:
-            self._take(offset, line)
-        except NotJsonError:
-            self._read_mended_line(offset, bytes(line))
-        except ShapeError as error:
-            self.unknown[clean_title(f"unexpected shape: {error}")] += 1
-
-    def _read_mended_line(self, offset: int, line: bytes) -> None:
-        try:
-            self._take(offset, memoryview(mend(line)))
+            try:
+                self._take(offset, memoryview(line), look_at(line))
+            except NotJsonError:
+                mended = mend(line)
+                self._take(offset, memoryview(mended), look_at(mended))
         except NotJsonError as error:
             self.bad.append(BadLine(offset, len(line), clean_title(f"not JSON: {error}")))
         except ShapeError as error:
             self.unknown[clean_title(f"unexpected shape: {error}")] += 1
 
-    def _take(self, offset: int, line: memoryview) -> None:
-        seen = glance_at(line)
-        if seen.timestamp:
-            self.times.append(seen.timestamp)
-        if seen.cwd:
-            self.cwd = seen.cwd
-        if seen.version:
-            self.version = seen.version
+    def _take(self, offset: int, line: memoryview, seen: Glance) -> None:
+        stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
+        if stamp:
+            self.times.append(stamp)
+        if cwd:
+            self.cwd = cwd
+        if version:
+            self.version = version
         if seen.session_id != self.source.session_id or seen.lineage or seen.forked_from:
             self._note_links(offset, line, seen)
         if seen.is_sidechain and not self.is_agent:
@@ -190,9 +194,10 @@ class _Reading:
             self._read_made_up(offset, decode_line(line))
             return
         calls = tool_calls(message)
-        aside = bool(seen.is_sidechain) and not self.is_agent
-        self.answers.add(offset, seen, message, sidechain=aside, tools=tools_in(calls))
-        if self.is_agent or any(call.name in TOOLS_THAT_START_AGENTS for call in calls):
+        aside = not self.is_agent and seen.is_sidechain is True
+        tools = tools_in(calls) if calls else ""
+        self.answers.add(offset, seen, message, sidechain=aside, tools=tools)
+        if self.is_agent or (calls and any(call.name in TOOLS_THAT_START_AGENTS for call in calls)):
             self._read_answer(offset, decode_line(line))
 
     def _take_other(self, offset: int, line: memoryview, seen: Glance) -> None:

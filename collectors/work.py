@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 if TYPE_CHECKING:
+    from ..core.store.facts import SourceFile, TailState
     from .folder import FoundFile
+
+
+class Task(msgspec.Struct):
+    """A file that a process reads, and how far its answers have come."""
+
+    found: FoundFile
+    source: SourceFile
+    before: TailState
 
 
 class Work:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from .context import Context, Reading, measure
 from .usage import Usage
@@ -39,8 +40,7 @@ _RETURNS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """What an agent put into its parent's context."""
 
     text: str
@@ -51,8 +51,7 @@ class Result:
     summary_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(msgspec.Struct, frozen=True):
     """One run of an agent; times are milliseconds since 1970 (UTC)."""
 
     agent_id: str

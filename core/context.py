@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .levels import Level, level_of
 
@@ -20,8 +21,7 @@ class ContextState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What the transcript says after its last boundary; tokens, None where it is silent."""
 
     answer_tokens: int | None
@@ -30,8 +30,7 @@ class Reading:
     """The client's estimate at that boundary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """A context's fill."""
 
     tokens: int | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .agents import Agent, AgentStatus, make_agent
 from .levels import LevelWarning, Point, find_warnings
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from .window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class ContextWarning:
+class ContextWarning(msgspec.Struct, frozen=True):
     """A level that a session's or agent's context reached."""
 
     session_id: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +37,7 @@ _ROUNDING: Final = 1e-9
 """0.70 - 0.05 is 0.6499…: ratios this close are the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(msgspec.Struct, frozen=True):
     """A context's fill at one moment; a compaction starts the count anew."""
 
     at: int | None
@@ -47,8 +47,7 @@ class Point:
     compacted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LevelWarning:
+class LevelWarning(msgspec.Struct, frozen=True):
     """A level that was reached, and when it ended."""
 
     level: Level

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from .context import Context, Reading, measure
 from .window import WindowEvidence, asked_large, find_window
@@ -36,16 +37,14 @@ class Status(StrEnum):
 LIVE: Final = frozenset({Status.WAITING, Status.BUSY, Status.IDLE, Status.ACTIVE})
 
 
-@dataclass(frozen=True, slots=True)
-class TooLong:
+class TooLong(msgspec.Struct, frozen=True):
     """The API refused the last prompt: it and its limit in tokens, where it named them."""
 
     prompt_tokens: int | None
     limit_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """One session; times are milliseconds since 1970 (UTC)."""
 
     session_id: str
@@ -70,8 +69,7 @@ class Session:
     """Below Claude Code's projects folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What the whole store tells of windows, in tokens."""
 
     windows_seen: Mapping[tuple[str, str], int]

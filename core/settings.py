@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from .store.surroundings_facts import Scope
 
@@ -17,8 +18,7 @@ DROP_INS: Final = "managed-settings.d"
 """Folder of the administrator's further files, each over the ones before it (2.1.83)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """A value that holds, and the file that it comes from."""
 
     value: Scalar
@@ -26,8 +26,7 @@ class Setting:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(msgspec.Struct, frozen=True):
     """A handler that runs, and the first file that names it."""
 
     fact: HookFact

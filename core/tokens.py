@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def _encoding() -> Encoding:
     # tiktoken would keep a second copy in the shared temporary folder.
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", "")
     # Imported late: nothing before the first paint needs them.
+    from importlib.resources import as_file, files
+
     from tiktoken import Encoding
     from tiktoken.load import load_tiktoken_bpe
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 SMALL_WINDOW: Final = 200_000
 """Tokens; every model before the native 1M ones (reference: claude-code-formats 3.4)."""
@@ -28,8 +29,7 @@ class WindowSource(StrEnum):
     ASSUMED = "assumed"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """A window in tokens, and how we know."""
 
     tokens: int
@@ -81,8 +81,7 @@ _TABLE: Final = {
 _FAMILY: Final = re.compile(r"claude-(?P<family>[a-z0-9-]+?)(?:-latest|-v\d+|[-@]\d{8}|:\d+)*$")
 
 
-@dataclass(frozen=True, slots=True)
-class WindowEvidence:
+class WindowEvidence(msgspec.Struct, frozen=True):
     """What was seen that tells a window; tokens, None where nothing was seen."""
 
     model: str | None

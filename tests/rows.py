@@ -13,7 +13,7 @@ from .transcripts import PROJECT, SESSION
 
 def session_row(**fields: Any) -> SessionRow:
     """A session of which nothing is known but its file."""
-    row: dict[str, Any] = dict.fromkeys(SessionRow.__dataclass_fields__)
+    row: dict[str, Any] = dict.fromkeys(SessionRow.__struct_fields__)
     row |= {
         "file_id": 1,
         "session_id": SESSION,
@@ -29,7 +29,7 @@ def session_row(**fields: Any) -> SessionRow:
 
 def agent_row(**fields: Any) -> AgentRow:
     """An agent of which nothing is known but its id."""
-    row: dict[str, Any] = dict.fromkeys(AgentRow.__dataclass_fields__)
+    row: dict[str, Any] = dict.fromkeys(AgentRow.__struct_fields__)
     row |= {"agent_id": "a1", "session_id": SESSION}
     row |= fields
     return AgentRow(**row)

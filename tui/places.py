@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ..collectors.config_dir import config_dir
 
@@ -21,8 +22,7 @@ class PlaceError(Exception):
     """A place that cannot be used; the message says what, where and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """What one run of ctxtop reads, and where it keeps what it read."""
 
     config_dir: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ..collectors.collect import Changed, Collector, Progress
 from ..core.store.database import StoreError, explain, is_damage
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
     from .places import Places
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What one scan met; it is the collector's listener."""
 
-    troubles: list[Trouble] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
+    troubles: list[Trouble] = []
+    notices: list[str] = []
 
     def progressed(self, progress: Progress) -> None:
         """Nothing: a command is silent until it is done."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     import sqlite3
 
 
-@dataclass(frozen=True, slots=True)
-class HookRow:
+class HookRow(msgspec.Struct, frozen=True):
     """What the client told a hook."""
 
     at: int
@@ -29,8 +29,7 @@ class HookRow:
     """JSON: `given` and `cut`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRow:
+class SnapshotRow(msgspec.Struct, frozen=True):
     """What the client told its status line; where it told the same again, until when."""
 
     at: int
@@ -56,8 +55,7 @@ class SnapshotRow:
     cache_misses: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartRow:
+class PartRow(msgspec.Struct, frozen=True):
     """How far a part of a log was read."""
 
     log: str
@@ -99,7 +97,7 @@ def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
 
 
 def _columns(kind: type[HookRow | SnapshotRow]) -> str:
-    return ", ".join(field.name for field in fields(kind))
+    return ", ".join(kind.__struct_fields__)
 
 
 _HOOK_EVENTS: Final = (

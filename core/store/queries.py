@@ -318,17 +318,37 @@ SELECT at, tokens, compacted FROM (
 """
 
 # Of several copies of a message the one with the most output is whole (early lines hold
-# a placeholder); it counts for the session that was opened first and is no fork.
+# a placeholder); it counts for the session that was opened first and is no fork. Most
+# messages stand in one file alone, and those are added up as they stand there.
 _SPENT: Final = """
-WITH copies AS (
+WITH shared AS MATERIALIZED (
+    SELECT message_id FROM response GROUP BY message_id HAVING COUNT(*) > 1
+),
+copies AS (
     SELECT r.*,
         ROW_NUMBER() OVER (PARTITION BY r.message_id ORDER BY r.output_tokens DESC, f.path)
             AS place,
         FIRST_VALUE(f.session_id) OVER (PARTITION BY r.message_id
             ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS owner
-    FROM response r JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+    FROM shared CROSS JOIN response r USING (message_id)
+    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+),
+added AS (
+    SELECT file_id, SUM(input_tokens) AS input_tokens,
+        SUM(cache_creation_tokens) AS cache_creation_tokens,
+        SUM(cache_read_tokens) AS cache_read_tokens, SUM(output_tokens) AS output_tokens,
+        COUNT(*) AS responses
+    FROM response WHERE message_id NOT IN shared GROUP BY file_id
 )
 SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
-    SUM(output_tokens), COUNT(*)
-FROM copies WHERE place = 1 GROUP BY owner
+    SUM(output_tokens), SUM(responses)
+FROM (
+    SELECT f.session_id AS owner, input_tokens, cache_creation_tokens, cache_read_tokens,
+        output_tokens, responses
+    FROM added JOIN file f USING (file_id)
+    UNION ALL
+    SELECT owner, input_tokens, cache_creation_tokens, cache_read_tokens, output_tokens, 1
+    FROM copies WHERE place = 1
+)
+GROUP BY owner
 """

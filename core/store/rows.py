@@ -5,11 +5,10 @@ Times are milliseconds since 1970 (UTC), sizes tokens; None where nothing is kno
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(msgspec.Struct, frozen=True):
     """A session's file, its metadata, and the newest numbers after its last boundary."""
 
     file_id: int
@@ -50,8 +49,7 @@ class SessionRow:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRow:
+class AgentRow(msgspec.Struct, frozen=True):
     """One run of an agent, put together from what started it, its own file, and its return."""
 
     agent_id: str
@@ -92,8 +90,7 @@ class AgentRow:
     output_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRow:
+class SummaryRow(msgspec.Struct, frozen=True):
     """A text that was returned or kept."""
 
     summary_id: int
@@ -108,8 +105,7 @@ class SummaryRow:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionRow:
+class CompactionRow(msgspec.Struct, frozen=True):
     """A boundary and the summary that follows it."""
 
     session_id: str
@@ -125,8 +121,7 @@ class CompactionRow:
     summary: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FillRow:
+class FillRow(msgspec.Struct, frozen=True):
     """One step of a context's fill: an answer, or a boundary."""
 
     at: int | None
@@ -134,8 +129,7 @@ class FillRow:
     compacted: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpentRow:
+class SpentRow(msgspec.Struct, frozen=True):
     """Tokens of a session's answers, each answer of the store counted in one session only."""
 
     session_id: str
@@ -146,8 +140,7 @@ class SpentRow:
     responses: int
 
 
-@dataclass(frozen=True, slots=True)
-class TroubleRow:
+class TroubleRow(msgspec.Struct, frozen=True):
     """Something that could not be read or stored."""
 
     place: str
@@ -156,8 +149,7 @@ class TroubleRow:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow:
+class LinkRow(msgspec.Struct, frozen=True):
     """What a line of one session says of another."""
 
     session_id: str
@@ -169,8 +161,7 @@ class LinkRow:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRow:
+class SharedRow(msgspec.Struct, frozen=True):
     """Another session that holds some of the same answers."""
 
     session_id: str
@@ -181,8 +172,7 @@ class SharedRow:
     forked_from: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRow:
+class RequestRow(msgspec.Struct, frozen=True):
     """One request to the API."""
 
     file_id: int
@@ -198,8 +188,7 @@ class RequestRow:
     """The answer to it, where that is in the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartRow:
+class PartRow(msgspec.Struct, frozen=True):
     """Where a part of a request stands in its file: byte offset and length."""
 
     part: int

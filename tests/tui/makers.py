@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.agents import Agent, AgentStatus
@@ -10,6 +9,7 @@ from ctxtop.core.context import Context, ContextState
 from ctxtop.core.sessions import Session, Status
 from ctxtop.core.store.rows import SummaryRow
 from ctxtop.core.window import Window, WindowSource
+from msgspec.structs import replace
 
 from .support import NOW_MS
 

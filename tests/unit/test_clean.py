@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
+from ctxtop.collectors import clean
 from ctxtop.collectors.clean import TEXT_CHARS, TITLE_CHARS, clean_text, clean_title
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,3 +59,14 @@ def test_nothing_that_controls_is_left(raw: str) -> None:
 def test_cleaning_twice_changes_nothing(raw: str) -> None:
     assert clean_text(clean_text(raw)) == clean_text(raw)
     assert clean_title(clean_title(raw)) == clean_title(raw)
+
+
+def test_the_quick_look_finds_just_what_is_taken_out() -> None:
+    found = {code for code in range(0x110000) if clean._MARKED.match(chr(code))}
+
+    assert found == set(clean._TABLE)
+
+
+def test_a_path_stays_whole_but_for_what_a_terminal_obeys() -> None:
+    assert clean.clean_path("/home/a  b/" + "x" * 300) == "/home/a  b/" + "x" * 300
+    assert clean.clean_path("/a\x1b[31m\n\u202e/b") == "/a[31m /b"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from ctxtop.core.window import (
     LARGE_WINDOW,
@@ -13,6 +11,7 @@ from ctxtop.core.window import (
     find_window,
     table_window,
 )
+from msgspec.structs import replace
 
 ALL = WindowEvidence(
     model="claude-opus-4-6",

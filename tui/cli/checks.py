@@ -8,13 +8,13 @@ import sqlite3
 import stat
 import sys
 import time
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from ctxtop import __version__
 
 from ...collectors.folder import find_files
@@ -50,8 +50,7 @@ _POLLING: Final = "WATCHFILES_FORCE_POLLING"
 _PACKAGES: Final = ("textual", "watchfiles", "sqlite-utils", "tiktoken", "msgspec", "PyYAML")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One thing that was looked at: what was found, and what to do where it is not well."""
 
     name: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from rich.cells import cell_len
 
 from ...collectors.clean import clean_text
@@ -40,8 +40,7 @@ _PLAIN: Final = str.maketrans("≈–…░█▉▊▋▌▍▎▏✓✗·—×
 _BREAKS: Final = {ord("\n"): " ", ord("\t"): " "}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column: its head, its side, and what happens to it where room is short."""
 
     head: str
@@ -52,8 +51,7 @@ class Column:
     """Columns of the highest rank leave first; rank 0 stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """What stands in a row, and how it is coloured where colours are wanted."""
 
     text: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from ...collectors.clean import clean_title
 from ...collectors.log_parts import KEPT_BYTES, find_parts
@@ -36,8 +37,7 @@ MEGABYTE: Final = 1_000_000
 _NAMES: Final = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(msgspec.Struct, frozen=True):
     path: Path
     at: int
     words: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +16,7 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 _META: Final = "ctxtop.options"
 
 
-@dataclass(slots=True)
-class Options:
+class Options(msgspec.Struct):
     """What was chosen, wherever it stood; None and False where nothing was said."""
 
     config_dir: Path | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...collectors.collect import Collector
 from ...core import fleet
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from .options import Options
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """One commit of the store and the moment at which it is looked at."""
 
     places: Places
