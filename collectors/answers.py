@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..core.store.facts import ResponseFact
+from ..core.store.facts import PeakFact, ResponseFact, join_tools
 from .clean import clean_title
 from .keys import text_key
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
@@ -37,6 +37,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._by_message: dict[str, Answer] = {}
+        self._superseded: list[tuple[str | None, bool, Usage]] = []
 
     def add(
         self, offset: int, line: Glance, message: MessageGlance, *, sidechain: bool, tools: str
@@ -62,18 +63,28 @@ class Answers:
                 line.request_ref,
             )
             return
+        if usage != answer.usage or message.model != answer.model:
+            self._superseded.append((answer.model, answer.sidechain, answer.usage))
         answer.last_offset = offset
         answer.model = message.model
         answer.usage = usage
+        answer.request_ref = answer.request_ref or line.request_ref
         # A line that is appended again calls nothing twice.
         if tools and tools not in answer.tools:
-            answer.tools += tools
+            answer.tools = join_tools(answer.tools, tools)
         if output > answer.output_tokens:
             answer.output_tokens = output
 
     def to_facts(self) -> tuple[ResponseFact, ...]:
         """Hand over one fact an answer."""
         return tuple(map(_to_fact, self._by_message.values()))
+
+    def superseded(self) -> tuple[PeakFact, ...]:
+        """Hand over what earlier lines of an answer said and its last line does not."""
+        return tuple(
+            PeakFact(clean_title(model or ""), sidechain, read_usage(usage)[1])
+            for model, sidechain, usage in self._superseded
+        )
 
 
 def _to_fact(answer: Answer) -> ResponseFact:

@@ -226,6 +226,7 @@ class _Reading:
                 **self.session,
             ),
             responses=self.answers.to_facts(),
+            superseded=self.answers.superseded(),
             boundaries=tuple(self.boundaries),
             errors=tuple(self.errors),
             launches=tuple(self.launches),
@@ -398,8 +399,9 @@ class _Reading:
             message_id = line.message.id or line.uuid or f"at {offset}"
             at = to_ms(line.timestamp)
             if self.replies and self.replies[-1].message_id != message_id:
-                # Only the last answer of an agent is its reply.
-                self.replies.clear()
+                # Only the last answer of an agent is its reply; the one before it says that
+                # an answer with the last one's id, of an earlier reading, has ended.
+                del self.replies[:-1]
             self.replies.append(ReplyFact(offset, message_id, at, text))
 
     def _note_boundary(self, offset: int, line: Line) -> None:

@@ -16,6 +16,7 @@ from ctxtop.core.store.surroundings_facts import Generation
 from ctxtop.core.store.writer import Writer
 
 from .recorder import Recorder
+from .seed import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 # The real client is large and takes its time: `make test-client` names this folder.
 collect_ignore = ["client"]
+
+
+def pytest_report_header() -> str:
+    """Say how to repeat this run's random histories and kills."""
+    return f"CTXTOP_SEED={SEED}"
 
 
 @pytest.fixture

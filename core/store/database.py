@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from .facts import join_tools
 from .tables import MIGRATION_NAMES, MIGRATION_SET
 
 if TYPE_CHECKING:
@@ -98,12 +99,6 @@ def write(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.rollback()
         raise
-
-
-def join_tools(known: str, more: str) -> str:
-    """Add the tool calls that are not known yet; each ends with a comma (facts.ResponseFact)."""
-    names = dict.fromkeys(f"{known}{more}".split(",")[:-1])
-    return "".join(f"{name}," for name in names)
 
 
 def set_aside(path: Path) -> Path:

@@ -65,6 +65,20 @@ class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Key of the `api-request` that it answers."""
 
 
+def join_tools(known: str, more: str) -> str:
+    """Add the tool calls that are not known yet; each ends with a comma (ResponseFact.tools)."""
+    names = dict.fromkeys(f"{known}{more}".split(",")[:-1])
+    return "".join(f"{name}," for name in names)
+
+
+class PeakFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A context of a model, in tokens, that no answer's last line tells of."""
+
+    model: str
+    sidechain: bool
+    context_tokens: int
+
+
 class BoundaryFact(msgspec.Struct, frozen=True, array_like=True):
     """A `compact_boundary`."""
 
@@ -263,6 +277,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     lines: int = 0
     session: SessionFact = SessionFact()
     responses: tuple[ResponseFact, ...] = ()
+    superseded: tuple[PeakFact, ...] = ()
     boundaries: tuple[BoundaryFact, ...] = ()
     errors: tuple[ErrorFact, ...] = ()
     launches: tuple[LaunchFact, ...] = ()

@@ -279,9 +279,10 @@ def _tokens(text: str, chars: int, estimate: Callable[[str], int]) -> int:
 
 def _peaks(file_id: int, facts: Facts) -> list[tuple[int, str, bool, int]]:
     peaks: dict[tuple[str, bool], int] = {}
-    for answer in facts.responses:
-        key = answer.model, answer.sidechain
-        peaks[key] = max(peaks.get(key, 0), answer.context_tokens)
+    # However the lines are cut into readings, each has its part in the peak.
+    for seen in (*facts.responses, *facts.superseded):
+        key = seen.model, seen.sidechain
+        peaks[key] = max(peaks.get(key, 0), seen.context_tokens)
     return [(file_id, *key, tokens) for key, tokens in peaks.items()]
 
 

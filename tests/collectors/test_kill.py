@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
 from ..recorder import Recorder
+from ..seed import SEED
 from ..transcripts import (
     JsonLine,
     agent_result,
@@ -182,9 +182,7 @@ MOMENTS: Final[tuple[tuple[str, Callable[[random.Random], int]], ...]] = (
 
 
 def test_killed_at_fifty_moments(made: Path, tmp_path: Path, child_env: dict[str, str]) -> None:
-    seed = int(os.environ.get("CTXTOP_KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"CTXTOP_KILL_SEED={seed}")
-    chance = random.Random(seed)
+    chance = random.Random(SEED)
     scan(made, tmp_path / "whole.db")
     whole = dump(tmp_path / "whole.db")
     assert len(whole["file"]) == 2 * SESSIONS
@@ -199,7 +197,7 @@ def test_killed_at_fifty_moments(made: Path, tmp_path: Path, child_env: dict[str
         was_killed = run_child(made, store, *moment, child_env) != 0
         was_partly = 0 < files_in(store) < 2 * SESSIONS
         scan(made, store)
-        assert dump(store) == whole, f"{moment} with CTXTOP_KILL_SEED={seed}"
+        assert dump(store) == whole, f"{moment} with CTXTOP_SEED={SEED}"
         shutil.rmtree(store.parent)
         return was_killed, was_partly
 
