@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -28,6 +28,12 @@ MOST_READERS: Final = 3
 
 AHEAD_BYTES: Final = 16 * 1024 * 1024
 """Of files that a process is told of before it has answered: it never waits for the next."""
+
+AHEAD_TASKS: Final = 64
+"""As many of them fit into a pipe: we would wait for a process that waits for us."""
+
+SILENT_S: Final = 20.0
+"""A process that says nothing for so long (it answers every megabyte) is given up."""
 
 _PIPE_BYTES: Final = 1024 * 1024
 """What a process can answer before somebody listens."""
@@ -52,6 +58,10 @@ class _Reader(msgspec.Struct):
         return sum(task.found.size for task in self.tasks.values())
 
     @property
+    def wants_more(self) -> bool:
+        return self.ahead < AHEAD_BYTES and len(self.tasks) < AHEAD_TASKS
+
+    @property
     def output(self) -> int:
         stream = self.process.stdout
         return stream.fileno() if stream else -1
@@ -73,11 +83,12 @@ class Readers:
     @property
     def wants_more(self) -> bool:
         """Say whether a process has little left to read."""
-        return any(reader.ahead < AHEAD_BYTES for reader in self._readers)
+        return any(reader.wants_more for reader in self._readers)
 
     def give(self, task: Task) -> None:
         """Tell the process with the least to do of a file."""
-        reader = min(self._readers, key=lambda each: each.ahead)
+        ready = (reader for reader in self._readers if reader.wants_more)
+        reader = min(ready, key=lambda each: each.ahead)
         self._number += 1
         reader.tasks[self._number] = task
         job = Job(self._number, str(task.found.path), task.source, task.before)
@@ -98,7 +109,7 @@ class Readers:
     def wait(self) -> None:
         """Wait until there is an answer, or no process is left."""
         while self.is_busy and not self._answers:
-            self._listen(None)
+            self._listen(SILENT_S)
 
     def close(self) -> None:
         """End every process."""
@@ -106,12 +117,16 @@ class Readers:
             _end(reader.process)
         self._readers = []
 
-    def _listen(self, timeout_s: float | None) -> None:
+    def _listen(self, timeout_s: float) -> None:
         waiting = {reader.output: reader for reader in self._readers if reader.tasks}
         if not waiting:
             return
-        for output in select.select(list(waiting), [], [], timeout_s)[0]:
+        speaking = select.select(list(waiting), [], [], timeout_s)[0]
+        for output in speaking:
             self._hear(waiting[output])
+        if timeout_s and not speaking:
+            for reader in waiting.values():
+                self._bury(reader)
 
     def _hear(self, reader: _Reader) -> None:
         try:
@@ -128,7 +143,12 @@ class Readers:
             end = start + LENGTH.size + LENGTH.unpack_from(heard, start)[0]
             if len(heard) < end:
                 break
-            self._note(reader, bytes(heard[start + LENGTH.size : end]))
+            try:
+                self._note(reader, bytes(heard[start + LENGTH.size : end]))
+            except (msgspec.DecodeError, KeyError):
+                # No answer to what it was asked: the collector reads its files itself.
+                self._bury(reader)
+                return
             start = end
         del heard[:start]
 
@@ -188,4 +208,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream:
-            stream.close()
+            # What was meant for a process that is no more cannot be written.
+            with suppress(OSError):
+                stream.close()

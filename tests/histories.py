@@ -58,6 +58,9 @@ LONGEST: Final = 20_000
 """Bytes of a line, in place of 64 MiB; every block is smaller."""
 WHOLE_BLOCK: Final = 16_384
 """What the clean look reads at once: most files whole."""
+ANCHOR: Final = 1024 * 1024
+"""In place of 4 KiB: a change in place far before the end, of the same length, goes unseen
+there. No client makes one, so the histories' files are hashed whole."""
 START_NS: Final = 1_795_168_800_000_000_000
 
 ASIDE: Final = user("look around", at=7, isSidechain=True)
@@ -375,6 +378,7 @@ def cut(block_bytes: int, commit_bytes: int) -> Iterator[None]:
     """Let every file be read, and every batch be committed, in pieces of these sizes."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(collect, "COMMIT_BYTES", commit_bytes)
+        patched.setattr(tail, "ANCHOR_BYTES", ANCHOR)
         patched.setattr(tail, "LONGEST_LINE", LONGEST)
         patched.setattr(tail, "BLOCK_BYTES", WHOLE_BLOCK)
         read_tail = partial(tail.read_tail, block_bytes=block_bytes)
