@@ -337,7 +337,11 @@ class Collector:
             self.report(unreadable(relative, error))
             return None
         return FoundFile(
-            str(path), relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+            str(self.folder.projects),
+            relative,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ino,
         )
 
     def _note_gone(self, finding: Finding) -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 from functools import cached_property
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -35,20 +36,19 @@ class Trouble(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.what}; {self.remedy}"
 
 
-class FoundFile(msgspec.Struct, frozen=True):
+class FoundFile(msgspec.Struct, frozen=True, gc=False):
     """A file below projects/ and what the folder says of it."""
 
-    place: str
+    projects: str
     relative: str
     size: int
     mtime_ns: int
     inode: int
-    device: int
 
     @property
     def path(self) -> Path:
-        """Where it stands; there are thousands of files, and few are opened."""
-        return Path(self.place)
+        """Where it stands; there may be 100,000 files, and few are opened."""
+        return Path(self.projects, self.relative)
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -87,12 +87,13 @@ def find_files(folder: ClaudeFolder, below: Path | None = None) -> Finding:
     top = below or folder.projects
     # The system tells of changes behind a link too.
     if top.resolve() == top:
-        before = len(f"{folder.projects}{os.sep}")
+        projects = str(folder.projects)
+        before = len(f"{projects}{os.sep}")
         for entry in _walk(folder, str(top), finding, DEEPEST):
             relative = entry.path[before:]
             if os.sep != "/":
                 relative = relative.replace(os.sep, "/")
-            _sort_in(entry, relative, finding)
+            _sort_in(entry, projects, relative, finding)
     finding.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
     return finding
 
@@ -107,19 +108,21 @@ def describe(relative: str) -> SourceFile | None:
     if not name.endswith(TRANSCRIPT):
         return None
     stem = name[: -len(TRANSCRIPT)]
+    # A project has thousands of files, and its name is kept once.
+    project = intern(parts[0])
     if len(parts) == 2:
         if name.startswith(AGENT):
-            return SourceFile(relative, FileKind.AGENT, parts[0], "", stem[len(AGENT) :])
-        return SourceFile(relative, FileKind.SESSION, parts[0], stem.lower())
+            return SourceFile(relative, FileKind.AGENT, project, "", stem[len(AGENT) :])
+        return SourceFile(relative, FileKind.SESSION, project, stem.lower())
     if name.startswith(AGENT) and parts[2:3] == ["subagents"]:
         agent_id = stem[len(AGENT) :]
-        return SourceFile(relative, FileKind.AGENT, parts[0], parts[1].lower(), agent_id)
+        return SourceFile(relative, FileKind.AGENT, project, parts[1].lower(), agent_id)
     if name == JOURNAL and parts[2:4] == ["subagents", "workflows"]:
-        return SourceFile(relative, FileKind.JOURNAL, parts[0], parts[1].lower())
+        return SourceFile(relative, FileKind.JOURNAL, project, parts[1].lower())
     return None
 
 
-def _sort_in(entry: os.DirEntry[str], relative: str, finding: Finding) -> None:
+def _sort_in(entry: os.DirEntry[str], projects: str, relative: str, finding: Finding) -> None:
     is_meta = _is_meta(relative)
     if not is_meta and describe(relative) is None:
         return
@@ -140,9 +143,7 @@ def _sort_in(entry: os.DirEntry[str], relative: str, finding: Finding) -> None:
             Trouble(relative, "is not a regular file", "it is left alone; remove it if it is yours")
         )
         return
-    found = FoundFile(
-        entry.path, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
-    )
+    found = FoundFile(projects, relative, status.st_size, status.st_mtime_ns, status.st_ino)
     if is_meta:
         finding.metas.append(found)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -273,10 +273,8 @@ class Folder:
 
     def _kill(self, _: str, steps: int) -> None:
         self._writer.steps_left = steps
-        try:
+        with suppress(_KilledError):
             self.collector.scan()
-        except _KilledError:
-            pass
         self._writer.drop()
         self._start()
 
@@ -386,9 +384,10 @@ def cut(block_bytes: int, commit_bytes: int) -> Iterator[None]:
         yield
 
 
-def look_once(claude: ClaudeFolder, store: Path, empty_store: Path) -> None:
+def look_once(claude: ClaudeFolder, store: Path, empty_store: Path | None = None) -> None:
     """Read a folder as it is into a store of its own."""
-    shutil.copyfile(empty_store, store)
+    if empty_store:
+        shutil.copyfile(empty_store, store)
     with closing(Writer(store)) as writer, cut(WHOLE_BLOCK, COMMITS[-1]):
         writer.connection.execute("PRAGMA synchronous = OFF")
         Collector(claude, writer, Recorder()).scan()

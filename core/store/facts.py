@@ -21,7 +21,7 @@ class FileKind(StrEnum):
     """What the agents of one workflow returned."""
 
 
-class SourceFile(msgspec.Struct, frozen=True, array_like=True):
+class SourceFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A transcript, named by its path below Claude Code's folder."""
 
     path: str
@@ -31,7 +31,7 @@ class SourceFile(msgspec.Struct, frozen=True, array_like=True):
     agent_id: str | None = None
 
 
-class TailState(msgspec.Struct, frozen=True, array_like=True):
+class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a file was read, and how to tell that it is still the same file."""
 
     device: int = 0

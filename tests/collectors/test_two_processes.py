@@ -1,0 +1,94 @@
+"""Two ctxtop on one store, in processes of their own, while sessions go on."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from ..dump import FILE_STATE, dump
+from ..histories import look_once
+from ..seed import SEED
+from ..transcripts import PROJECT, append, assistant, boundary, launch, notification, user, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.folder import ClaudeFolder
+
+ROUNDS: Final = 60
+FILES: Final = 6
+DEADLINE_S: Final = 60
+
+# Scans again and again until it is told to stop, with small batches: they meet often.
+LOOKER: Final = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.recorder import Recorder
+from ctxtop.collectors import collect
+from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.core.store.writer import Writer
+collect.COMMIT_BYTES = 1500
+stop = Path(sys.argv[4])
+scans = 0
+recorder = Recorder()
+while True:
+    last = stop.exists()
+    writer = Writer(Path(sys.argv[3]))
+    collector = collect.Collector(ClaudeFolder(Path(sys.argv[2])), writer, recorder)
+    for _ in range(5):
+        collector.scan()
+        scans += 1
+    writer.close()
+    if last:
+        break
+print(scans, [str(trouble) for trouble in recorder.troubles])
+"""
+
+
+def test_two_processes_on_one_store_while_files_change(
+    claude: ClaudeFolder, tmp_path: Path, store: Path, child_env: dict[str, str]
+) -> None:
+    chance = random.Random(SEED)
+    files = [
+        write(claude.projects / PROJECT / f"s{number}.jsonl", [user()]) for number in range(FILES)
+    ]
+    stop = tmp_path / "stop"
+    repository = __file__.rpartition("/tests/")[0]
+    arguments = [repository, str(claude.root), str(store), str(stop)]
+    lookers = [
+        subprocess.Popen(
+            [sys.executable, "-c", LOOKER, *arguments],
+            env=child_env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for number in range(ROUNDS):
+        path = chance.choice(files)
+        lines = [
+            assistant(f"m{number}", 1000 + number),
+            launch(f"t{number}"),
+            notification(f"a{number}", f"found {number}"),
+            boundary(at=number),
+        ]
+        if chance.random() < 0.15:
+            write(path, [user(f"again {number}"), *lines])
+        else:
+            append(path, chance.choices(lines, k=3))
+        time.sleep(0.02)
+    stop.touch()
+    said = [looker.communicate(timeout=DEADLINE_S) for looker in lookers]
+
+    for out, complaint in said:
+        assert complaint == ""
+        scans, _, troubles = out.strip().partition(" ")
+        assert int(scans) > 5
+        assert troubles == "[]"
+    look_once(claude, tmp_path / "first.db")
+    assert dump(store, FILE_STATE) == dump(tmp_path / "first.db", FILE_STATE), f"{SEED=}"
