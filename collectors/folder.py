@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..core.store.facts import FileKind, SourceFile
+from .contained import NOT_REGULAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +141,7 @@ def _sort_in(entry: os.DirEntry[str], projects: str, relative: str, finding: Fin
         return
     if not stat.S_ISREG(status.st_mode):
         finding.troubles.append(
-            Trouble(relative, "is not a regular file", "it is left alone; remove it if it is yours")
+            Trouble(relative, NOT_REGULAR, "it is left alone; remove it if it is yours")
         )
         return
     found = FoundFile(projects, relative, status.st_size, status.st_mtime_ns, status.st_ino)

@@ -162,9 +162,12 @@ class _Reading:
                 mended = mend(line)
                 self._take(offset, memoryview(mended), look_at(mended))
         except NotJsonError as error:
-            self.bad.append(BadLine(offset, len(line), clean_title(f"not JSON: {error}")))
+            self._set_aside(offset, line, f"not JSON: {error}")
         except ShapeError as error:
-            self.unknown[clean_title(f"unexpected shape: {error}")] += 1
+            self._set_aside(offset, line, f"unexpected shape: {error}")
+
+    def _set_aside(self, offset: int, line: bytes, reason: str) -> None:
+        self.bad.append(BadLine(offset, len(line), clean_title(reason)))
 
     def _take(self, offset: int, line: memoryview, seen: Glance) -> None:
         stamp, cwd, version = seen.timestamp, seen.cwd, seen.version

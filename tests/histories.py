@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ctxtop.core.store.facts import Facts, SourceFile, TailState
+
 OTHER: Final = "22222222-2222-4333-8444-555555555555"
 PROJECTS: Final = (PROJECT, "-home-dev-other")
 FILES: Final = (
@@ -66,7 +68,10 @@ START_NS: Final = 1_795_168_800_000_000_000
 ASIDE: Final = user("look around", at=7, isSidechain=True)
 STEP: Final = assistant("p1", 700, output=2, at=8, content=[tool("Bash", "toolu_a")])
 STEPS: Final = {"type": "agent_progress", "agentId": "a1", "message": STEP}
-FORK: Final = {"sessionId": OTHER, "forkedFrom": {"sessionId": SESSION, "messageUuid": "u"}}
+FORK: Final[dict[str, Any]] = {
+    "sessionId": OTHER,
+    "forkedFrom": {"sessionId": SESSION, "messageUuid": "u"},
+}
 
 LINES: Final = tuple(
     encode([line])
@@ -199,13 +204,13 @@ class _MortalWriter(Writer):
         if not self.steps_left:
             raise _KilledError
 
-    def _insert(self, *arguments: Any) -> None:  # noqa: ANN401 -- as the writer's own
+    def _insert(self, file_id: int, facts: Facts) -> None:
         self._live_on()
-        super()._insert(*arguments)
+        super()._insert(file_id, facts)
         self._live_on()
 
-    def restart(self, *arguments: Any) -> None:  # noqa: ANN401
-        super().restart(*arguments)
+    def restart(self, source: SourceFile, before: TailState) -> None:
+        super().restart(source, before)
         self._live_on()
 
     def mark_gone(self, path: str) -> None:
@@ -337,7 +342,7 @@ class Folder:
 
     def _move(self, file: str, _: None) -> None:
         path = self.claude.projects / file
-        project, _, below = file.partition("/")
+        project, below = file.split("/", 1)
         if path.exists():
             other = PROJECTS[1 - PROJECTS.index(project)]
             path.replace(self._path(f"{other}/{below}"))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from .facts import AgentMeta, Facts, LiveSession, WindowSeen
+    from .facts import AgentMeta, Facts, LiveSession, PeakFact, ResponseFact, WindowSeen
 
 GONE: Final = -1
 """The size of a file that is gone: none has it, so one that comes back is looked at again."""
@@ -280,7 +280,8 @@ def _tokens(text: str, chars: int, estimate: Callable[[str], int]) -> int:
 def _peaks(file_id: int, facts: Facts) -> list[tuple[int, str, bool, int]]:
     peaks: dict[tuple[str, bool], int] = {}
     # However the lines are cut into readings, each has its part in the peak.
-    for seen in (*facts.responses, *facts.superseded):
+    said: tuple[ResponseFact | PeakFact, ...] = (*facts.responses, *facts.superseded)
+    for seen in said:
         key = seen.model, seen.sidechain
         peaks[key] = max(peaks.get(key, 0), seen.context_tokens)
     return [(file_id, *key, tokens) for key, tokens in peaks.items()]

@@ -11,7 +11,6 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors import collect
 from ctxtop.collectors.folder import find_files
 
 from ..dump import FILE_STATE, dump
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.writer import Writer
 
     from ..dump import Rows
     from ..recorder import Recorder
@@ -53,11 +51,6 @@ Collector(ClaudeFolder(Path(sys.argv[2])), writer, Recorder()).scan()
 writer.close()
 print(files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-
-
-def same_as_one_look(claude: ClaudeFolder, store: Path, place: Path) -> bool:
-    """The rows are those of a first scan."""
-    return without_trouble(dump(store, FILE_STATE)) == first_look(claude, place)
 
 
 def first_look(claude: ClaudeFolder, place: Path) -> Rows:
@@ -220,7 +213,7 @@ def test_a_clock_that_jumps_loses_nothing(
     now = time.time_ns()
     for number, years in enumerate((0, 3, -3, -60, 40, 0, -1), 1):
         then = max(0, now + years * YEAR_NS)
-        monkeypatch.setattr(collect.time, "time_ns", lambda then=then: then)
+        monkeypatch.setattr(time, "time_ns", lambda then=then: then)
         told = f"{2026 + years}-06-01T00:00:00Z"
         append(path, [assistant(f"m{number}") | {"timestamp": told}])
         # The file's own clock jumps the other way.
@@ -232,7 +225,7 @@ def test_a_clock_that_jumps_loses_nothing(
         assert len(recorder.progress) == read, "nothing changed, and it was read again"
 
     assert len(dump(store)["response"]) == 8
-    assert same_as_one_look(claude, store, tmp_path)
+    assert without_trouble(dump(store, FILE_STATE)) == first_look(claude, tmp_path)
     assert recorder.troubles == []
 
 

@@ -81,13 +81,13 @@ def files(claude: ClaudeFolder) -> list[Path]:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """Every process that was started."""
     found: list[subprocess.Popen[bytes]] = []
-    real = subprocess.Popen
+    real: Any = subprocess.Popen
 
     def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         found.append(real(*arguments, **options))
         return found[-1]
 
-    monkeypatch.setattr(readers.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     return found
 
 
@@ -149,14 +149,14 @@ def test_whatever_a_process_says_the_rows_are_the_same(
     stranger: str,
 ) -> None:
     assert len(files) == FILES
-    start: Callable[..., subprocess.Popen[bytes]] = readers.subprocess.Popen
+    start: Any = subprocess.Popen
 
     def start_stranger(_: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         command = [sys.executable, "-c", STRANGER + STRANGERS[stranger]]
         paths = os.pathsep.join(path for path in sys.path if path)
         return start(command, env=os.environ | {"PYTHONPATH": paths}, **options)
 
-    monkeypatch.setattr(readers.subprocess, "Popen", start_stranger)
+    monkeypatch.setattr(subprocess, "Popen", start_stranger)
     collector.scan()
 
     assert dump(store, FILE_STATE) == clean(claude, tmp_path, monkeypatch)
@@ -180,7 +180,7 @@ def test_where_no_process_can_be_started_the_collector_reads_alone(
     def refuse(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(readers.subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     collector.scan()
 
     assert len(dump(store)["file"]) == len(files)
@@ -287,7 +287,7 @@ def test_processes_that_have_ended_before_they_are_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert len(files) == FILES
-    start: Callable[..., subprocess.Popen[bytes]] = readers.subprocess.Popen
+    start: Any = subprocess.Popen
 
     def start_and_end(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         process = start(*arguments, **options)
@@ -296,7 +296,7 @@ def test_processes_that_have_ended_before_they_are_asked(
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         return process
 
-    monkeypatch.setattr(readers.subprocess, "Popen", start_and_end)
+    monkeypatch.setattr(subprocess, "Popen", start_and_end)
     collector.scan()
 
     assert dump(store, FILE_STATE) == clean(claude, tmp_path, monkeypatch)

@@ -358,12 +358,16 @@ def test_what_is_not_known_is_counted_by_its_name(line: JsonLine, name: str) -> 
         b"null",
     ],
 )
-def test_a_field_of_another_kind_is_counted_never_a_crash(line: JsonLine | bytes) -> None:
+def test_a_line_with_a_field_of_another_kind_is_set_aside_never_a_crash(
+    line: JsonLine | bytes,
+) -> None:
     facts = read(line, user("after"), assistant("good"))
 
     assert facts.lines == 3
-    (name,) = facts.unknown
-    assert name.startswith("unexpected shape")
+    (bad,) = facts.bad
+    assert (bad.offset, bad.length) == (0, len(encode([line])) - 1)
+    assert bad.reason.startswith("unexpected shape")
+    assert facts.unknown == {}
     assert len(facts.responses) == 1
     assert facts.session.first_prompt == "after"
 
@@ -388,7 +392,7 @@ def test_a_field_of_another_kind_is_counted_never_a_crash(line: JsonLine | bytes
 def test_a_part_of_another_kind_is_no_crash(line: JsonLine) -> None:
     facts = read(line, assistant("good"))
 
-    assert facts.bad == ()
+    assert all(bad.reason.startswith("unexpected shape") for bad in facts.bad)
     assert facts.responses[-1].message_id == "good"
 
 

@@ -113,6 +113,25 @@ def test_projects_that_cannot_be_read(scanned: Places, monkeypatch: pytest.Monke
     assert "permissions" in str(check.fix)
 
 
+def test_what_is_no_regular_file_is_counted_once_and_a_wrong_name_is_no_link(
+    places: Places,
+) -> None:
+    project = places.folder.projects / "-home-dev-x"
+    project.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(project / "fifo.jsonl")
+    (project / "link.jsonl").symlink_to("/etc/passwd")
+    (project / "up").symlink_to("..")
+    try:
+        (project / os.fsdecode(b"not\xff.jsonl")).touch()
+    except OSError:
+        pytest.skip("this file system takes only UTF-8")
+    found = scan_and_check_all(places)
+
+    assert named(found, "links").detail.startswith("3 links or special files set aside")
+    assert named(found, "troubles").detail.startswith("1 trouble, ")
+    assert "not UTF-8" in named(found, "troubles").detail
+
+
 def test_a_store_that_cannot_be_written(scanned: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     access = os.access
     monkeypatch.setattr(

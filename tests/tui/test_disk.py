@@ -52,11 +52,12 @@ def mounting() -> None:
 def config(tmp_path: Path) -> Path:
     folder = tmp_path / ".claude"
     for number in range(SESSIONS):
-        lines = [user()]
-        for each in range(ANSWERS):
-            # No two are alike in anything, so that each takes its place.
-            lines.append(assistant(f"m{number}_{each}", 1000 + each, model=f"{MODEL}-{each}"))
-        write(folder / "projects" / PROJECT / f"s{number}.jsonl", lines)
+        # No two are alike in anything, so that each takes its place.
+        answers = [
+            assistant(f"m{number}_{each}", 1000 + each, model=f"{MODEL}-{each}")
+            for each in range(ANSWERS)
+        ]
+        write(folder / "projects" / PROJECT / f"s{number}.jsonl", [user(), *answers])
     return folder
 
 

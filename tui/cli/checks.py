@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop import __version__
 
+from ...collectors.contained import NOT_REGULAR
 from ...collectors.folder import find_files
 from ...collectors.mounts import file_system, is_silent
 from ...collectors.registry import read_registry
@@ -27,7 +28,8 @@ from .columns import output_encoding, wants_colours
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...collectors.folder import Finding
+    from ...collectors.folder import Finding, Trouble
+    from ...core.store.rows import TroubleRow
     from ..places import Places
 
 NEEDED_SQLITE: Final = (3, 37, 0)
@@ -95,6 +97,11 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
+def is_link(trouble: Trouble | TroubleRow) -> bool:
+    """Say whether the check of links tells of a trouble: a link or special file below projects/."""
+    return trouble.what == NOT_REGULAR and _is_file(trouble.place)
+
+
 def _folder(places: Places) -> Check:
     name, place = "claude folder", places.config_dir
     try:
@@ -114,14 +121,14 @@ def _projects(places: Places, found: Finding) -> Check:
     name, place = "projects", places.folder.projects
     if not place.is_dir():
         return well(name, f"no {place} yet: it comes with the first session")
-    shut = [trouble for trouble in found.troubles if not _is_set_aside(trouble.place)]
+    shut = [trouble for trouble in found.troubles if not _is_file(trouble.place)]
     detail = f"{plural(len(found.transcripts), 'transcript')} in {place}"
     if shut:
         return wrong(name, f"{detail}; {shut[0].place}: {shut[0].what}", shut[0].remedy)
     return well(name, detail)
 
 
-def _is_set_aside(place: str) -> bool:
+def _is_file(place: str) -> bool:
     # Folders are named in full, files below projects/: only a folder can be shut.
     return not Path(place).is_absolute()
 
@@ -136,7 +143,7 @@ def _registry(places: Places) -> Check:
 
 
 def _links(places: Places, found: Finding) -> Check:
-    aside = [trouble.place for trouble in found.troubles if _is_set_aside(trouble.place)]
+    aside = [trouble.place for trouble in found.troubles if is_link(trouble)]
     links = [place for place in _folders(places.folder.projects) if place.is_symlink()]
     aside += [place.name for place in links]
     if not aside:

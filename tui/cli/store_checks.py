@@ -12,7 +12,7 @@ from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError
 from ..update import bring_up_to_date
-from .checks import Check, folder_checks, machine_checks, plural, well, wrong
+from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
 from .log_checks import disk_check, log_checks
 from .report import say_all, words
 from .surroundings_checks import surroundings_checks
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 NAMED: Final = 5
 """Types and places that are named; the rest is counted."""
-
-_SET_ASIDE: Final = "is not a regular file"
-"""The collector's words for a link; the check of links tells of these."""
 
 
 def check_all(places: Places) -> list[Check]:
@@ -144,7 +141,7 @@ def _unknown_types(db: sqlite3.Connection) -> Check:
 
 
 def _troubles(db: sqlite3.Connection) -> Check:
-    found = [trouble for trouble in queries.troubles(db) if trouble.what != _SET_ASIDE]
+    found = [trouble for trouble in queries.troubles(db) if not is_link(trouble)]
     if not found:
         return well("troubles", "none")
     newest = found[0]
