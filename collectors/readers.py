@@ -49,7 +49,7 @@ class _Reader(msgspec.Struct):
 
     @property
     def ahead(self) -> int:
-        return sum(task.found.size for task in self.tasks.values())
+        return sum(task.left for task in self.tasks.values())
 
     @property
     def output(self) -> int:
