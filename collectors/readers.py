@@ -46,10 +46,8 @@ class _Reader(msgspec.Struct):
     process: subprocess.Popen[bytes]
     tasks: dict[int, Task] = {}
     heard: bytearray = msgspec.field(default_factory=bytearray)
-
-    @property
-    def ahead(self) -> int:
-        return sum(task.left for task in self.tasks.values())
+    ahead: int = 0
+    """Bytes of the files that it has not read to their end."""
 
     @property
     def output(self) -> int:
@@ -80,6 +78,7 @@ class Readers:
         reader = min(self._readers, key=lambda each: each.ahead)
         self._number += 1
         reader.tasks[self._number] = task
+        reader.ahead += task.size
         job = Job(self._number, str(task.found.path), task.source, task.before)
         try:
             stream = reader.process.stdin
@@ -137,6 +136,7 @@ class Readers:
         task = reader.tasks[answer.number]
         if answer.is_last:
             del reader.tasks[answer.number]
+            reader.ahead -= task.size
         self._answers.append(Answered(task, answer.reading))
 
     def _bury(self, reader: _Reader) -> None:

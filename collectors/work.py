@@ -22,9 +22,9 @@ class Task(msgspec.Struct):
     before: TailState
 
     @property
-    def left(self) -> int:
-        """Bytes that are still to be read."""
-        return max(0, self.found.size - self.before.offset)
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.found.size
 
 
 class Work:

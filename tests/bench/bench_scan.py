@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -181,10 +182,10 @@ def bytes_of_an_append(scratch: Path, size: int, environ: Mapping[str, str]) -> 
     project = root / "projects" / "-home-dev-shop"
     project.mkdir(parents=True)
     session = "00000000-0000-4000-8000-000000000001"
-    made = heavy.Transcript(heavy.random.Random(1), heavy.ERAS[-1], session, "").lines(size)
+    made = heavy.Transcript(random.Random(1), heavy.ERAS[-1], session, "").lines(size)
     with (project / f"{session}.jsonl").open("wb") as file:
         file.writelines(made)
-    line = next(heavy.Transcript(heavy.random.Random(2), heavy.ERAS[0], session, "").lines(1))
+    line = next(heavy.Transcript(random.Random(2), heavy.ERAS[0], session, "").lines(1))
     name = f"-home-dev-shop/{session}.jsonl"
     words = [str(root), str(scratch / f"append-{size}.db"), name, line.decode().strip()]
     return int(run([sys.executable, "-c", APPEND, *words], environ).output)
