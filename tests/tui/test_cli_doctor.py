@@ -78,6 +78,7 @@ def test_all_is_well(scanned: Places) -> None:
         "store",
         "bad lines",
         "unknown types",
+        "ignored types",
         "settings",
         "definitions",
         "save flow",
