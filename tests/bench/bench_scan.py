@@ -213,6 +213,7 @@ def main() -> None:
         plain, cold, warm, other = [], [], [], []
         command = ccusage()
         run([sys.executable, "-c", PLAIN, str(config)], environ)
+        store = scratch / "ctxtop.db"
         for number in range(rounds):
             store = scratch / f"store-{number}" / "ctxtop.db"
             plain.append(run([sys.executable, "-c", PLAIN, str(config)], environ))
