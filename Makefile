@@ -54,7 +54,7 @@ check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/pyright
 
 bench: $(VENV)/.test ## Print the benchmarks' figures
-	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
 
 screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
 	$(BIN)/python screenshots/make.py

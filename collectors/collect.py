@@ -199,7 +199,12 @@ class Collector:
         """Read files in the order given; processes that help read the largest ones meanwhile."""
         from .readers import readers_for  # with all that it needs, only where there is work
 
-        work = Work(waiting)
+        known = {
+            found.relative: self._known[found.relative][1].offset
+            for found in waiting
+            if found.relative in self._known
+        }
+        work = Work(waiting, known)
         self._progress(work)
         with readers_for(work.size) as readers:
             while work.is_left or readers.is_busy:

@@ -68,11 +68,11 @@ def progress_kind(line: Line) -> str:
 
 def tools_in(blocks: Iterable[Block | BlockGlance]) -> str:
     """Name the tool calls of a line, each by the end of its id and a comma."""
-    return "".join(
-        (block.id or "?")[-TOOL_CHARS:].replace(",", "") + ","
-        for block in blocks
-        if block.type == "tool_use"
-    )
+    named = ""
+    for block in blocks:
+        if block.type == "tool_use":
+            named += (block.id or "?")[-TOOL_CHARS:].replace(",", "") + ","
+    return named
 
 
 def _answer(offset: int, at: int | None, step: Step) -> ResponseFact | None:

@@ -52,10 +52,8 @@ class _Reader(msgspec.Struct):
     process: subprocess.Popen[bytes]
     tasks: dict[int, Task] = {}
     heard: bytearray = msgspec.field(default_factory=bytearray)
-
-    @property
-    def ahead(self) -> int:
-        return sum(task.found.size for task in self.tasks.values())
+    ahead: int = 0
+    """Bytes of the files that it has not read to their end."""
 
     @property
     def wants_more(self) -> bool:
@@ -91,6 +89,7 @@ class Readers:
         reader = min(ready, key=lambda each: each.ahead)
         self._number += 1
         reader.tasks[self._number] = task
+        reader.ahead += task.size
         job = Job(self._number, str(task.found.path), task.source, task.before)
         try:
             stream = reader.process.stdin
@@ -157,6 +156,7 @@ class Readers:
         task = reader.tasks[answer.number]
         if answer.is_last:
             del reader.tasks[answer.number]
+            reader.ahead -= task.size
         self._answers.append(Answered(task, answer.reading))
 
     def _bury(self, reader: _Reader) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..core.store.facts import SourceFile, TailState
     from .folder import FoundFile
 
@@ -19,16 +21,23 @@ class Task(msgspec.Struct):
     source: SourceFile
     before: TailState
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.found.size
+
 
 class Work:
     """Files that wait to be read: from the first on, or the largest before all others."""
 
-    def __init__(self, waiting: list[FoundFile]) -> None:
+    def __init__(self, waiting: list[FoundFile], known: Mapping[str, int]) -> None:
+        """Take the files, and how far each is known, in bytes."""
+        left = {found.relative: _left(found, known.get(found.relative, 0)) for found in waiting}
         self.files: Final = len(waiting)
-        self.size: Final = sum(found.size for found in waiting)
+        self.size: Final = sum(left.values())
         self.done = 0
         self._first = deque(waiting)
-        self._by_size = sorted(waiting, key=lambda found: found.size)
+        self._by_size = sorted(waiting, key=lambda found: left[found.relative])
         self._taken: set[str] = set()
 
     @property
@@ -62,3 +71,8 @@ class Work:
             return False
         self._taken.add(found.relative)
         return True
+
+
+def _left(found: FoundFile, known: int) -> int:
+    # One that has shrunk is read from its start.
+    return found.size - known if found.size >= known else found.size

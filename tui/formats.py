@@ -13,6 +13,9 @@ NOTHING: Final = "–"
 """What stands where nothing is known."""
 
 _JOINER: Final = "\u200d"
+
+_LONG: Final = 8
+"""Characters a cell: a sign with its marks and joiners has no more, and a text can have 4,000."""
 _THOUSAND: Final = 1_000
 _MILLION: Final = 1_000_000
 _MODEL: Final = re.compile(
@@ -95,7 +98,9 @@ def middle(text: str, cells: int) -> str:
         text = one_line(text)
     # At an end it would join what stands beside it, and take its cell.
     text = text.strip(_JOINER)
-    if cell_len(text) <= cells:
+    if len(text) <= cells and text.isascii():
+        return text
+    if len(text) <= _LONG * max(1, cells) and cell_len(text) <= cells:
         return text
     if cells < 1:
         return ""
@@ -107,11 +112,18 @@ def middle(text: str, cells: int) -> str:
 def _first(text: str, cells: int) -> str:
     if cells < 1:
         return ""
-    taken = chop_cells(text, cells)[0]
+    head = text[: _LONG * cells]
+    if head[:cells].isascii():
+        return head[:cells]
+    taken = next(iter(chop_cells(head, cells)), "")
     return taken if cell_len(taken) <= cells else ""
 
 
 def _last(text: str, cells: int) -> str:
+    if cells < 1:
+        return ""
+    if text[-cells:].isascii():
+        return text[-cells:]
     taken = ""
     for character in reversed(text):
         if cell_len(character + taken) > cells:

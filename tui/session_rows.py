@@ -115,6 +115,12 @@ def session_line(session: Session, layout: Layout, now_ms: int) -> Content:
     )
 
 
+def shown_age(session: Session, now_ms: int) -> str:
+    """Tell how long ago a session did anything, as its line does."""
+    last = session.last_activity_at
+    return age(None if last is None else now_ms - last)
+
+
 def status_mark(session: Session) -> tuple[str, str]:
     """Tell what a session is doing: a sign and its style."""
     return _MARKS[session.status]
@@ -174,8 +180,7 @@ def _compactions(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _age(session: Session, cells: int, now_ms: int) -> Content:
-    last = session.last_activity_at
-    return Content.styled(fit_right(age(None if last is None else now_ms - last), cells), "$quiet")
+    return Content.styled(fit_right(shown_age(session, now_ms), cells), "$quiet")
 
 
 _CELLS: Final[dict[str, Callable[[Session, int, int], Content]]] = {

@@ -137,9 +137,12 @@ def _rotate(path: str, full: os.stat_result) -> None:
 
 def _line(event: str, given: bytes) -> bytes:
     client = os.environ.get("CLAUDE_PID", "")
+    now = time.time_ns()
     about = {
         "v": VERSION,
-        "at": time.time_ns() // _MILLISECOND,
+        "at": now // _MILLISECOND,
+        # A file is known by its first record: no two may be the same.
+        "ns": now % _MILLISECOND,
         "pid": os.getpid(),
         "client_pid": int(client) if client.isdecimal() else None,
         "event": event[:TEXT_CHARS],

@@ -24,6 +24,12 @@ def agents(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[Ag
     return records(AgentRow, db, _AGENTS.format(where=where), values * _AGENTS.count("{where}"))
 
 
+def count(db: sqlite3.Connection) -> int:
+    """Count the agents of every session."""
+    sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known"
+    return int(db.execute(sql).fetchone()[0])
+
+
 # An agent is known by its own file, by its lines in its parent's file, or only by the tool
 # call that started it. The return names agent and call together, and so do meta.json and a
 # progress line; a sidechain begins with the words that the call asked, and where several

@@ -126,10 +126,13 @@ def find_sessions(db: sqlite3.Connection, start: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def summary_mark(db: sqlite3.Connection) -> tuple[int, int]:
-    """Mark that moves when summaries come or go."""
-    row = db.execute("SELECT COALESCE(MAX(summary_id), 0), COUNT(*) FROM summary").fetchone()
-    return int(row[0]), int(row[1])
+def summary_mark(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """Mark that moves when summaries come, go or are counted."""
+    row = db.execute(
+        "SELECT COALESCE(MAX(summary_id), 0), COUNT(*), (SELECT COUNT(*) FROM estimate)"
+        " FROM summary"
+    ).fetchone()
+    return int(row[0]), int(row[1]), int(row[2])
 
 
 def claimed_root(db: sqlite3.Connection) -> str | None:

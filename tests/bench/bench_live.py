@@ -2,7 +2,7 @@
 
 A process of its own appends; the dashboard runs headless at 120x40. A number counts
 as shown when the frame that holds its row has been handed to the terminal.
-Usage: bench_live.py [files] [appends a second and file] [seconds]
+Usage: python -m tests.bench.bench_live [files] [appends a second and file] [seconds]
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Both run in a pseudo-terminal and end by themselves when the first frame has been
 handed to it; runs alternate, so that both meet the same machine.
-Usage: bench_start.py [runs]
+Usage: python -m tests.bench.bench_start [runs]
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Sizes follow what was measured of one: p50 105 kB, p75 234 kB, p90 654 kB, p95 1.5 MB,
 p99 5.4 MB, one of 87 MB. What stands in a file, and how large each line is, follows the
-real sessions of shared/corpus. Usage: heavy.py FOLDER [scale]
+real sessions of shared/corpus. Usage: python -m tests.bench.heavy FOLDER [scale]
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Judge:
 
     def _last_answer(self, session: Session) -> None:
         """What the API reported last, or the boundary that came after it."""
-        own = [one for one in self._lab.exchanges if _is_main(one, session.session_id)]
+        own = [one for one in self._lab.exchanges if is_main(one, session.session_id)]
         last = next((one for one in reversed(own) if "usage" in one), None)
         if last is None:
             return
@@ -208,5 +208,5 @@ def _agent_of(exchange: Json) -> str | None:
     return headers.get("x-claude-code-agent-id")
 
 
-def _is_main(exchange: Json, session_id: str) -> bool:
+def is_main(exchange: Json, session_id: str) -> bool:
     return _session_of(exchange) == session_id and _agent_of(exchange) is None

@@ -140,8 +140,9 @@ async def test_an_agent_appears_in_the_tree_and_its_result_below_summaries(stage
         assert "running" in it.words
         append(path, returned("toolu_1", "abc1", "kolibri found\nand more"))
         await it.until(lambda: "└ ✓ reviewer" in it.words, SOON_S)
-        assert "2 lines ≈" in it.words
+        await it.until(lambda: "2 lines ≈" in it.words, SOON_S)
         await it.until(lambda: "kolibri found" in "".join(it.rows("summaries").values()))
+        await it.until(lambda: "2 lines ≈" in "".join(it.rows("summaries").values()), SOON_S)
         await it.press("2", "j", "enter")
         await it.reading()
         assert "kolibri found" in it.words

@@ -184,7 +184,7 @@ def scanned(reading: Reading, seconds: float) -> Record:
         "bad_lines": counts["bad_lines"],
         "unknown_types": queries.unknown_types(reading.db),
         "sessions": counts["sessions"],
-        "agents": len(agent_queries.agents(reading.db)),
+        "agents": agent_queries.count(reading.db),
         "seconds": round(seconds, 3),
     }
 

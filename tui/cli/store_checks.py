@@ -8,6 +8,7 @@ import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from ...collectors.line_types import why_ignored
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError
@@ -69,6 +70,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 _store(path, db),
                 _bad_lines(db),
                 _unknown_types(db),
+                _ignored_types(db),
                 *surroundings_checks(db),
                 _troubles(db),
             ]
@@ -138,6 +140,16 @@ def _unknown_types(db: sqlite3.Connection) -> Check:
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     fix = "nothing is lost; a newer ctxtop may know them"
     return well("unknown types", f"{named}{more}", fix)
+
+
+def _ignored_types(db: sqlite3.Connection) -> Check:
+    found = queries.ignored_types(db)
+    if not found:
+        return well("ignored types", "none")
+    most = list(found.items())[:NAMED]
+    named = "; ".join(f"{name} {lines:,}: {why_ignored(name)}" for name, lines in most)
+    in_all = plural(sum(found.values()), "line")
+    return well("ignored types", f"{in_all} of {plural(len(found), 'known type')}: {named}")
 
 
 def _troubles(db: sqlite3.Connection) -> Check:
