@@ -9,8 +9,8 @@ import msgspec
 from ..core.store.facts import AgentMeta
 from .clean import clean_title
 from .folder import AGENT, META
-from .lines import Count  # noqa: TC001 -- msgspec reads it
 from .tail import open_regular
+from .transcripts.lines import Count  # noqa: TC001 -- msgspec reads it
 
 if TYPE_CHECKING:
     from .folder import FoundFile

@@ -14,11 +14,11 @@ from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
-from .logs import LogReader
+from .own_logs.logs import LogReader
 from .registry import read_registry
-from .surroundings import SCAN_S, TICK_S, Surroundings
+from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
+from .surroundings.tell import Tell
 from .tail import Change, open_regular
-from .tell import Tell
 from .work import Task, Work
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def _session_of(found: FoundFile) -> str | None:
 
     None while that line is being written. Raises OSError where it cannot be read.
     """
-    from .lines import NotJsonError, ShapeError, decode_line
+    from .transcripts.lines import NotJsonError, ShapeError, decode_line
 
     with open_regular(found.path) as file:
         head = file.read(HEAD_BYTES)

@@ -8,7 +8,7 @@ import msgspec
 
 from ..core.store.facts import Facts, TailState  # noqa: TC001 -- msgspec reads them
 from .tail import Change, read_tail
-from .transcript import read_block
+from .transcripts.transcript import read_block
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,6 +28,9 @@ ANCHOR_BYTES: Final = 4096
 """Bytes before the offset that are hashed: a removed line shifts all that follows it."""
 
 
+NOT_REGULAR: Final = "is not a regular file"
+"""What is wrong with a FIFO, a socket or a device under a transcript's name."""
+
 AROUND: Final = b"\0 \t\r"
 """What can stand around a line's text."""
 

@@ -8,10 +8,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import surroundings
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.machine import Machine
+from ctxtop.collectors.surroundings import surroundings
+from ctxtop.collectors.surroundings.machine import Machine
 from ctxtop.core.store.surroundings_facts import Generation
 from ctxtop.core.store.writer import Writer
 

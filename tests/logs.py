@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.logs import logs_of
+from ctxtop.collectors.own_logs.logs import logs_of
 from ctxtop.collectors.plugin.log import record
 from ctxtop.core.store.log_facts import Log
 

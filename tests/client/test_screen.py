@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.logs import logs_of
+from ctxtop.collectors.own_logs.logs import logs_of
 from ctxtop.core.context import ContextState
 from ctxtop.core.sessions import ACTIVE_MS, Status
 from ctxtop.core.store.log_facts import Log

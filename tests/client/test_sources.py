@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.plugin import log
-from ctxtop.collectors.sent import find_spoken, read_back
+from ctxtop.collectors.transcripts.sent import find_spoken, read_back
 from ctxtop.core.store import link_queries, log_queries, request_queries
 from ctxtop.core.store import surroundings_queries as surroundings
 from ctxtop.core.store.database import open_reader

@@ -310,7 +310,7 @@ def test_a_stale_writer_stores_nothing(
     path: Path, claude: ClaudeFolder, writer: Writer, store: Path
 ) -> None:
     from ctxtop.collectors.tail import read_tail
-    from ctxtop.collectors.transcript import read_block
+    from ctxtop.collectors.transcripts.transcript import read_block
 
     write(path, [user(), assistant("m1")])
     Collector(claude, writer, Recorder()).scan()

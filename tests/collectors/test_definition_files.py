@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors import definitions
+from ctxtop.collectors.surroundings import definitions
 from ctxtop.core.store.surroundings_facts import DefinitionKind, Scope
 from ctxtop.core.tokens import estimate_tokens
 
@@ -264,7 +264,7 @@ def test_a_folder_that_holds_too_many(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ctxtop.collectors.follow_definitions.MOST", 3)
+    monkeypatch.setattr("ctxtop.collectors.surroundings.follow_definitions.MOST", 3)
     for number in range(5):
         put(claude.root / f"agents/{number}.md", agent(str(number)))
     put(claude.root / "agents/a/b/c/d/e/f/deep.md", agent("deep"))

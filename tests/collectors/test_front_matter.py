@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.collectors import front_matter
-from ctxtop.collectors.front_matter import split_front_matter
+from ctxtop.collectors.surroundings import front_matter
+from ctxtop.collectors.surroundings.front_matter import split_front_matter
 
 
 def head(text: str) -> front_matter.FrontMatter:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors import log_parts
 from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.hook_log import EVENTS
-from ctxtop.collectors.logs import CUT_OFF, LogReader, logs_of
+from ctxtop.collectors.own_logs import log_parts
+from ctxtop.collectors.own_logs.hook_log import EVENTS
+from ctxtop.collectors.own_logs.logs import CUT_OFF, LogReader, logs_of
 from ctxtop.core.store import log_queries, queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_facts import Log

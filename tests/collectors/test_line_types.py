@@ -6,9 +6,15 @@ import json
 from typing import Final
 
 import pytest
-from ctxtop.collectors.line_types import ATTACHMENTS, METADATA, SYSTEM, USED, why_ignored
 from ctxtop.collectors.tail import Block
-from ctxtop.collectors.transcript import read_block
+from ctxtop.collectors.transcripts.line_types import (
+    ATTACHMENTS,
+    METADATA,
+    SYSTEM,
+    USED,
+    why_ignored,
+)
+from ctxtop.collectors.transcripts.transcript import read_block
 from ctxtop.core.store.facts import Facts, FileKind, SourceFile
 
 from ..transcripts import PROJECT, SESSION, JsonLine, attachment, chained, user

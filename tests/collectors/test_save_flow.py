@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.machine import Machine, this_machine
-from ctxtop.collectors.surroundings import Surroundings
-from ctxtop.collectors.tell import Tell
+from ctxtop.collectors.surroundings.machine import Machine, this_machine
+from ctxtop.collectors.surroundings.surroundings import Surroundings
+from ctxtop.collectors.surroundings.tell import Tell
 from ctxtop.core.store import surroundings_queries as queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.surroundings_facts import (

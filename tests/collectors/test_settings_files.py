@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors import settings
-from ctxtop.collectors.settings import without_secrets
+from ctxtop.collectors.surroundings import settings
+from ctxtop.collectors.surroundings.settings import without_secrets
 from ctxtop.core.settings import resolve_settings
 from ctxtop.core.store.surroundings_facts import Scope
 
@@ -19,7 +19,7 @@ from ..surroundings import project, put, settings_of
 if TYPE_CHECKING:
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.collectors.machine import Machine
+    from ctxtop.collectors.surroundings.machine import Machine
 
     from ..recorder import Recorder
 

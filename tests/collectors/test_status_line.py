@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.collectors.own_logs.status_line import read_snapshots
 from ctxtop.collectors.plugin.log import record
-from ctxtop.collectors.status_line import read_snapshots
 from ctxtop.core.fleet import read_sessions
 from ctxtop.core.store import log_queries, log_writer, queries
 from ctxtop.core.store.database import open_reader

@@ -10,10 +10,11 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import contained, watch
+from ctxtop.collectors import watch
 from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.surroundings import Surroundings
-from ctxtop.collectors.tell import Tell
+from ctxtop.collectors.surroundings import contained
+from ctxtop.collectors.surroundings.surroundings import Surroundings
+from ctxtop.collectors.surroundings.tell import Tell
 from ctxtop.core.store.surroundings_facts import Scope
 
 from ..dump import dump
@@ -21,7 +22,7 @@ from ..surroundings import agent, definitions_of, project, put, put_save, saves_
 
 if TYPE_CHECKING:
     from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.collectors.machine import Machine
+    from ctxtop.collectors.surroundings.machine import Machine
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -222,7 +223,7 @@ def test_what_cannot_be_looked_at_is_told_and_stays(
         return real(parent, name, root)
 
     with monkeypatch.context() as closed:
-        closed.setattr("ctxtop.collectors.surroundings.child", shut)
+        closed.setattr("ctxtop.collectors.surroundings.surroundings.child", shut)
         collector.scan()
         assert [trouble.place for trouble in recorder.troubles] == [str(here)]
         assert dump(store) | {"trouble": []} == before

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ctxtop.collectors.tail import Block
-from ctxtop.collectors.transcript import read_block
+from ctxtop.collectors.transcripts.transcript import read_block
 from ctxtop.core.store.facts import Facts, FileKind, SourceFile
 
 from ..transcripts import (

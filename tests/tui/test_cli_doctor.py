@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from ctxtop.collectors import mounts
-from ctxtop.collectors.log_parts import KEPT_BYTES
-from ctxtop.collectors.logs import logs_of
+from ctxtop.collectors.own_logs.log_parts import KEPT_BYTES
+from ctxtop.collectors.own_logs.logs import logs_of
 from ctxtop.collectors.plugin.log import fault_path, record
 from ctxtop.core.store.log_facts import Log
 from ctxtop.tui.cli import checks, log_checks

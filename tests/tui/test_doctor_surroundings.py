@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.collectors.machine import Machine
+    from ctxtop.collectors.surroundings.machine import Machine
 
 Checks = list[dict[str, Any]]
 

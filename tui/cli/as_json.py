@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ...collectors.logs import logs_of
+from ...collectors.own_logs.logs import logs_of
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
 

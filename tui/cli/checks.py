@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop import __version__
 
-from ...collectors.contained import NOT_REGULAR
 from ...collectors.folder import find_files
 from ...collectors.mounts import file_system, is_silent
 from ...collectors.registry import read_registry
+from ...collectors.tail import NOT_REGULAR
 from ...core.store import queries
 from ...core.tokens import TABLE, TABLE_SHA256
 from .columns import output_encoding, wants_colours

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ...collectors.clean import clean_title
-from ...collectors.log_parts import KEPT_BYTES, find_parts
-from ...collectors.logs import logs_of
+from ...collectors.own_logs.log_parts import KEPT_BYTES, find_parts
+from ...collectors.own_logs.logs import logs_of
 from ...collectors.plugin.log import fault_path
 from ...collectors.tail import open_regular
 from ...core.store.log_facts import Log
@@ -20,7 +20,7 @@ from .checks import Check, plural, well, wrong
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...collectors.log_parts import FoundPart
+    from ...collectors.own_logs.log_parts import FoundPart
     from ...core.store.log_queries import PartRow
 
 LOW_DISK_BYTES: Final = 256 * 1024 * 1024

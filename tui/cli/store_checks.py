@@ -8,7 +8,7 @@ import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from ...collectors.line_types import why_ignored
+from ...collectors.transcripts.line_types import why_ignored
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError

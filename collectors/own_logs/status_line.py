@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import UNSET
 
-from ..core.store.facts import WindowSeen
-from ..core.store.log_facts import LogFacts, StatusSnapshot
-from ..core.window import LARGE_MARK
-from .clean import clean_title
-from .lines import Count, Usage
+from ...core.store.facts import WindowSeen
+from ...core.store.log_facts import LogFacts, StatusSnapshot
+from ...core.window import LARGE_MARK
+from ..clean import clean_title
+from ..transcripts.lines import Count, Usage
 from .log_record import BadRecordError, bad_line, decode, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..core.store.facts import BadLine
-    from .tail import RawLine
+    from ...core.store.facts import BadLine
+    from ..tail import RawLine
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Percentage = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]

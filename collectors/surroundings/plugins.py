@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..core.store.surroundings_facts import PluginFact
+from ...core.store.surroundings_facts import PluginFact
 from .contained import read_found
 from .loose import decode_json, fields, items, title
 

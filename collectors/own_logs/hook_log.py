@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET
 
-from ..core.store.log_facts import HookEvent, LogFacts
-from .clean import clean_title
+from ...core.store.log_facts import HookEvent, LogFacts
+from ..clean import clean_title
 from .log_record import BadRecordError, bad_line, clean_value, decode, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..core.store.facts import BadLine
+    from ...core.store.facts import BadLine
+    from ..tail import RawLine
     from .log_record import Record
-    from .tail import RawLine
 
 EVENTS: Final = frozenset(
     {

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ..core.store.facts import BadLine
-from .clean import clean_text, clean_title
-from .lines import Count  # noqa: TC001 -- msgspec reads it
-from .plugin.log import VERSION
-from .registry import Moment  # noqa: TC001 -- msgspec reads it
+from ...core.store.facts import BadLine
+from ..clean import clean_text, clean_title
+from ..plugin.log import VERSION
+from ..registry import Moment  # noqa: TC001 -- msgspec reads it
+from ..transcripts.lines import Count  # noqa: TC001 -- msgspec reads it
 
 Value = TypeVar("Value")
 

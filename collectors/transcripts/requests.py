@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.store.facts import PartFact, RequestFact
-from .clean import clean_title
+from ...core.store.facts import PartFact, RequestFact
+from ..clean import clean_title
+from ..times import to_ms
 from .keys import text_key
 from .lines import Count  # noqa: TC001 -- msgspec reads it
-from .times import to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .folder import Trouble, unreadable
+from ..folder import Trouble, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

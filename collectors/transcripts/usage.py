@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.usage import Usage, context_tokens
+from ...core.usage import Usage, context_tokens
 
 if TYPE_CHECKING:
     from .lines import Iteration

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ..tail import LONGEST_LINE, open_regular
 from .keys import text_key
 from .requests import PART
-from .tail import LONGEST_LINE, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.store.surroundings_facts import Generation
+from ...core.store.surroundings_facts import Generation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

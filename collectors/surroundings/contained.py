@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.store.surroundings_facts import FileMark
-from .tail import open_regular
+from ...core.store.surroundings_facts import FileMark
+from ..tail import NOT_REGULAR, open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,6 @@ _INODE_BITS: Final = (1 << 63) - 1
 LINK: Final = "is a link"
 LINK_OUT: Final = "is a link out of its folder"
 NOT_TEXT: Final = "has a name that is not UTF-8"
-NOT_REGULAR: Final = "is not a regular file"
 
 
 class TooLargeError(OSError):

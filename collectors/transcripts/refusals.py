@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.facts import ErrorFact
-from .clean import clean_title
+from ...core.store.facts import ErrorFact
+from ..clean import clean_title
 from .lines import decode_blocks, decode_value
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.surroundings_queries import Seen, files_seen
-from ..core.store.surroundings_writer import SETTINGS, mark_gone, save_settings
+from ...core.store.surroundings_queries import Seen, files_seen
+from ...core.store.surroundings_writer import SETTINGS, mark_gone, save_settings
 from .settings import read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..core.store.surroundings_facts import Scope
-    from ..core.store.writer import Writer
+    from ...core.store.surroundings_facts import Scope
+    from ...core.store.writer import Writer
     from .contained import Found
     from .tell import Tell
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.facts import FileKind, LinkFact, LinkKind
-from .clean import clean_title
+from ...core.store.facts import FileKind, LinkFact, LinkKind
+from ..clean import clean_title
+from ..times import to_ms
 from .lines import DerivedFrom, decode_blocks, decode_list, decode_word
-from .times import to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.store.facts import SourceFile
+    from ...core.store.facts import SourceFile
     from .lines import Line
 
 _CLEARED: Final = "<command-name>/clear</command-name>"

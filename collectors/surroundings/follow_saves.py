@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..core.store import surroundings_queries as queries
-from ..core.store.facts import TailState
-from ..core.store.surroundings_facts import Generation, SaveKind, SaveLog
-from ..core.store.surroundings_writer import (
+from ...core.store import surroundings_queries as queries
+from ...core.store.facts import TailState
+from ...core.store.surroundings_facts import Generation, SaveKind, SaveLog
+from ...core.store.surroundings_writer import (
     SAVE_FILES,
     SAVE_LOGS,
     SAVE_PLACES,
@@ -18,8 +18,8 @@ from ..core.store.surroundings_writer import (
     save_files,
     save_place,
 )
-from ..core.store.writer import GONE, StaleTailError
-from .clean import clean_title
+from ...core.store.writer import GONE, StaleTailError
+from ..clean import clean_title
 from .contained import child, children, unlinked
 from .save_flow import (
     RESULT,
@@ -33,7 +33,7 @@ from .save_flow import (
 from .save_log import MOST, find_logs, follow_log
 
 if TYPE_CHECKING:
-    from ..core.store.writer import Writer
+    from ...core.store.writer import Writer
     from .contained import Found
     from .machine import Machine
     from .tell import Tell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..core.store.facts import (
+from ...core.store.facts import (
     BadLine,
     BoundaryFact,
     Facts,
@@ -17,9 +17,11 @@ from ..core.store.facts import (
     ReplyFact,
     SessionFact,
 )
+from ..clean import clean_path, clean_text, clean_title
+from ..tail import AROUND
+from ..times import span, to_ms
 from . import agent_returns
 from .answers import Answers
-from .clean import clean_path, clean_text, clean_title
 from .glance import brings_agent, glance_at, is_tool_result, look_at, tool_calls
 from .inner_agents import progress_kind, prompt_key, read_aside, read_step, tools_in
 from .line_types import (
@@ -45,13 +47,11 @@ from .lines import (
 from .links import fork_parent, read_links
 from .refusals import read_refusal
 from .requests import REQUEST, read_part, read_request
-from .tail import AROUND
-from .times import span, to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.store.facts import (
+    from ...core.store.facts import (
         AsideFact,
         ErrorFact,
         LinkFact,
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
         StepFact,
         TextFact,
     )
+    from ..tail import Block
     from .glance import Glance, MessageGlance
     from .lines import Block as ContentBlock
-    from .tail import Block
 
 _OPEN, _CLOSE, _TYPE = b"{}t"
 

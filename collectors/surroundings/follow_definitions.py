@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.surroundings_queries import Seen, files_seen
-from ..core.store.surroundings_writer import DEFINITIONS, mark_gone, save_definitions
+from ...core.store.surroundings_queries import Seen, files_seen
+from ...core.store.surroundings_writer import DEFINITIONS, mark_gone, save_definitions
 from .definitions import MOST, find_definitions, read_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ..core.store.surroundings_facts import DefinitionFact
-    from ..core.store.writer import Writer
+    from ...core.store.surroundings_facts import DefinitionFact
+    from ...core.store.writer import Writer
     from .contained import Found
     from .definitions import Home
     from .tell import Tell

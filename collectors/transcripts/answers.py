@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..core.store.facts import PeakFact, ResponseFact, join_tools
-from .clean import clean_title
+from ...core.store.facts import PeakFact, ResponseFact, join_tools
+from ..clean import clean_title
+from ..times import to_ms
 from .keys import text_key
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
-from .times import to_ms
 from .usage import read_usage
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.facts import AsideFact, ResponseFact, StepFact
-from .clean import clean_title
+from ...core.store.facts import AsideFact, ResponseFact, StepFact
+from ..clean import clean_title
+from ..times import to_ms
 from .keys import text_key
 from .lines import Message, ProgressData, Step, decode_blocks, decode_part
-from .times import to_ms
 from .usage import read_usage
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from .clean import clean_title
-from .times import to_ms
+from ..clean import clean_title
+from ..times import to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

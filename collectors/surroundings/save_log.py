@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.facts import TailState
-from ..core.store.surroundings_facts import SaveEventFact, SaveLog
-from ..core.store.surroundings_writer import append_save_log, restart_save_log
+from ...core.store.facts import TailState
+from ...core.store.surroundings_facts import SaveEventFact, SaveLog
+from ...core.store.surroundings_writer import append_save_log, restart_save_log
+from ..tail import Change, lines_of, read_tail
 from .contained import children
 from .loose import BadJsonError, decode_json, kept_json, moment, number, title
-from .tail import Change, lines_of, read_tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..core.store.facts import BadLine
-    from ..core.store.writer import Writer
+    from ...core.store.facts import BadLine
+    from ...core.store.writer import Writer
+    from ..tail import RawLine
     from .contained import Found
-    from .tail import RawLine
 
 MOST: Final = 500
 """Files of one project; claude-memory keeps 14 days of about five categories."""

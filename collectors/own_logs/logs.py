@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..core.store.facts import BadLine, TailState
-from ..core.store.log_facts import Log, LogFacts, LogPart
-from ..core.store.log_writer import LogWriter
-from ..core.store.writer import StaleTailError
-from .folder import Trouble, unreadable
+from ...core.store.facts import BadLine, TailState
+from ...core.store.log_facts import Log, LogFacts, LogPart
+from ...core.store.log_writer import LogWriter
+from ...core.store.writer import StaleTailError
+from ..folder import Trouble, unreadable
+from ..plugin.log import log_folder
+from ..tail import Change, lines_of, open_regular, read_open
 from .hook_log import read_events
 from .log_parts import LATE_S, done_with, find_parts, head_mark
-from .plugin.log import log_folder
 from .status_line import read_snapshots
-from .tail import Change, lines_of, open_regular, read_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..core.store.writer import Writer
+    from ...core.store.writer import Writer
+    from ..tail import RawLine
     from .log_parts import FoundPart
-    from .tail import RawLine
 
     Decode = Callable[[Iterable[RawLine], int], LogFacts]
 

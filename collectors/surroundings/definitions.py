@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.store.surroundings_facts import DefinitionFact, DefinitionKind, Scope
-from ..core.tokens import estimate_tokens
-from .clean import clean_title
+from ...core.store.surroundings_facts import DefinitionFact, DefinitionKind, Scope
+from ...core.tokens import estimate_tokens
+from ..clean import clean_title
 from .contained import TooLargeError, child, children, read_found, why_not
 from .front_matter import FrontMatter, split_front_matter
 

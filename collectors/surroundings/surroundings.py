@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..core.settings import DROP_INS
-from ..core.store import surroundings_queries as queries
-from ..core.store.surroundings_facts import DefinitionKind, Scope
-from ..core.store.surroundings_writer import save_plugins
+from ...core.settings import DROP_INS
+from ...core.store import surroundings_queries as queries
+from ...core.store.surroundings_facts import DefinitionKind, Scope
+from ...core.store.surroundings_writer import save_plugins
 from .contained import child, children, top
 from .definitions import Home
 from .follow_definitions import FollowedDefinitions
@@ -25,10 +25,10 @@ from .plugins import INSTALLED, read_plugins
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.store.surroundings_facts import FileMark, PluginFact
-    from ..core.store.writer import Writer
+    from ...core.store.surroundings_facts import FileMark, PluginFact
+    from ...core.store.writer import Writer
+    from ..folder import ClaudeFolder
     from .contained import Found
-    from .folder import ClaudeFolder
     from .machine import Machine
     from .tell import Tell
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from .plugin.log import ROTATE_BYTES
+from ..plugin.log import ROTATE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..core.store.log_facts import Log
+    from ...core.store.log_facts import Log
 
 HEAD_BYTES: Final = 64 * 1024
 """Where the first line stands, by which a file is known under any name."""

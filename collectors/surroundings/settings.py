@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..core.store.surroundings_facts import HookFact, Scope, SettingsFact
+from ...core.store.surroundings_facts import HookFact, Scope, SettingsFact
 from .contained import TooLargeError, read_found, why_not
 from .loose import MOST_ITEMS, BadJsonError, decode_json, fields, flag, items, number, title, whole
 
 if TYPE_CHECKING:
-    from ..core.store.surroundings_facts import Scalar
+    from ...core.store.surroundings_facts import Scalar
     from .contained import Found
 
 LARGEST: Final = 1024 * 1024

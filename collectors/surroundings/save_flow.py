@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..core.store.surroundings_facts import (
+from ...core.store.surroundings_facts import (
     Generation,
     SaveContent,
     SaveError,

@@ -1,0 +1,1 @@
+"""What ctxtop's own hooks and status line wrote: each record once."""

@@ -1,0 +1,1 @@
+"""What the client is set up with: settings, definitions, plugins, claude-memory's saves."""

@@ -1,0 +1,1 @@
+"""A transcript's lines: what each is, and the facts that it holds."""
