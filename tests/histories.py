@@ -12,7 +12,7 @@ import pytest
 from ctxtop.collectors import collect, reading, tail
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core.store.writer import Writer
+from ctxtop.core.store.writer import GONE, Writer
 from hypothesis import strategies as st
 
 from .recorder import Recorder
@@ -251,11 +251,13 @@ class Folder:
         self._writer.connection.execute("PRAGMA synchronous = OFF")
         self.collector = Collector(self.claude, self._writer, _Ear(self._writer))
 
-    def end(self) -> None:
-        """Look twice, as the watcher does in the end, and close."""
+    def end(self) -> set[str]:
+        """Look twice, as the watcher does in the end, and close; name what is said to be gone."""
         self.collector.scan()
         self.collector.scan()
+        known = self._writer.files()
         self._writer.close()
+        return {path for path, (_, tail) in known.items() if tail.size == GONE}
 
     def drop(self) -> None:
         """Close whatever state it is in."""

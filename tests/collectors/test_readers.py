@@ -154,7 +154,9 @@ def test_whatever_a_process_says_the_rows_are_the_same(
     def start_stranger(_: list[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         command = [sys.executable, "-c", STRANGER + STRANGERS[stranger]]
         paths = os.pathsep.join(path for path in sys.path if path)
-        return start(command, env=os.environ | {"PYTHONPATH": paths}, **options)
+        env = os.environ | {"PYTHONPATH": paths}
+        process: subprocess.Popen[bytes] = start(command, env=env, **options)
+        return process
 
     monkeypatch.setattr(subprocess, "Popen", start_stranger)
     collector.scan()
@@ -290,7 +292,7 @@ def test_processes_that_have_ended_before_they_are_asked(
     start: Any = subprocess.Popen
 
     def start_and_end(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
-        process = start(*arguments, **options)
+        process: subprocess.Popen[bytes] = start(*arguments, **options)
         process.kill()
         # Not by its own handle: the collector is to find out by itself.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
