@@ -54,9 +54,11 @@ LEFT_OUT: Final = frozenset(
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
-_FLAGS: Final = (
-    os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# What a system has of these: no link is followed, a FIFO does not block, no child inherits.
+_SAFELY: Final = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 )
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY
 _MILLISECOND: Final = 1_000_000
 
 
@@ -124,7 +126,7 @@ def _rotate(path: str, full: os.stat_result) -> None:
         # Two writers may both come here: the later one then renames a file that is not
         # full, under a name of its own.
         part = f"{path}.{time.time_ns():020d}-{os.getpid()}"
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, FILE_MODE))
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFELY, FILE_MODE))
         try:
             os.rename(path, part)
         except OSError:
@@ -199,7 +201,7 @@ def _shorten(name: str, value: object) -> object:
 
 def _note_fault(path: str, fault: str) -> str:
     line = f"{time.time_ns() // _MILLISECOND} {fault}\n".encode("utf-8", "backslashreplace")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
     try:
         descriptor = os.open(fault_path(path), flags, FILE_MODE)
         try:
