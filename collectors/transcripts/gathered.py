@@ -1,0 +1,167 @@
+"""What one run of a transcript's lines says, as far as it was read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ...core.store.facts import (
+    BadLine,
+    BoundaryFact,
+    Facts,
+    FileKind,
+    LaunchFact,
+    ReplyFact,
+    SessionFact,
+)
+from ..clean import clean_path, clean_text, clean_title
+from ..times import span, to_ms
+from .answers import Answers
+from .inner_agents import prompt_key
+from .line_types import TOOLS_THAT_START_AGENTS
+from .lines import AgentInput, decode_part
+from .links import fork_parent
+
+if TYPE_CHECKING:
+    from ...core.store.facts import (
+        AsideFact,
+        ErrorFact,
+        LinkFact,
+        LinkKind,
+        PartFact,
+        RequestFact,
+        ReturnFact,
+        SourceFile,
+        StepFact,
+        TextFact,
+    )
+    from .agent_returns import Returned
+    from .lines import Block, Line
+
+
+class Gathered:
+    """The facts of one run of lines of one file."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self.source: Final = source
+        self.is_agent: Final = source.kind is FileKind.AGENT
+        self.lines = 0
+        self.times: list[str] = []
+        self.cwd = self.version = ""
+        self.session: dict[str, str] = {}
+        self.answers: Final = Answers()
+        self.boundaries: list[BoundaryFact] = []
+        self.errors: list[ErrorFact] = []
+        self.launches: list[LaunchFact] = []
+        self.returns: list[ReturnFact] = []
+        self.texts: list[TextFact] = []
+        self.replies: list[ReplyFact] = []
+        self.asides: list[AsideFact] = []
+        self.steps: list[StepFact] = []
+        self.links: dict[tuple[LinkKind, str], LinkFact] = {}
+        self.requests: list[RequestFact] = []
+        self.parts: list[PartFact] = []
+        self.bad: list[BadLine] = []
+        self.ignored: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
+
+    def set_aside(self, offset: int, line: bytes, reason: str) -> None:
+        """Keep where a line stands that could not be read, and why."""
+        self.bad.append(BadLine(offset, len(line), clean_title(reason)))
+
+    def is_aside(self, line: Line) -> bool:
+        """Say whether a line of a session's file belongs to an agent (clients up to 2.0)."""
+        return bool(line.is_sidechain) and not self.is_agent
+
+    def facts(self) -> Facts:
+        """Hand over what was gathered."""
+        opened_at, started_at, last_at = span(self.times)
+        return Facts(
+            lines=self.lines,
+            session=SessionFact(
+                started_at=started_at,
+                last_at=last_at,
+                opened_at=opened_at,
+                cwd=clean_path(self.cwd) or None,
+                client_version=clean_title(self.version) or None,
+                **self.session,
+            ),
+            responses=self.answers.to_facts(),
+            superseded=self.answers.superseded(),
+            boundaries=tuple(self.boundaries),
+            errors=tuple(self.errors),
+            launches=tuple(self.launches),
+            returns=tuple(self.returns),
+            texts=tuple(self.texts),
+            asides=tuple(self.asides),
+            steps=tuple(self.steps),
+            links=tuple(self.links.values()),
+            requests=tuple(self.requests),
+            parts=tuple(self.parts),
+            replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
+            bad=tuple(self.bad),
+            ignored=dict(self.ignored),
+            unknown=dict(self.unknown),
+        )
+
+    def note_return(self, returned: Returned) -> None:
+        """Keep what an agent brought back."""
+        self.returns.append(returned.fact)
+        self.texts.extend(returned.texts)
+
+    def keep_links(self, links: list[LinkFact]) -> None:
+        """Keep the first word on each other session."""
+        for link in links:
+            self.links.setdefault((link.kind, link.session_id), link)
+        parent = fork_parent(links)
+        if parent:
+            self.session.setdefault("forked_from", parent)
+
+    def note_launch(self, offset: int, line: Line, tool: Block) -> None:
+        """Keep a tool call that starts an agent; any other is passed over."""
+        if tool.name not in TOOLS_THAT_START_AGENTS or tool.id is None:
+            return
+        asked = decode_part(tool.input, AgentInput) or AgentInput()
+        self.launches.append(
+            LaunchFact(
+                offset=offset,
+                tool_use_id=tool.id,
+                at=to_ms(line.timestamp),
+                agent_type=clean_title(asked.subagent_type or "general-purpose"),
+                description=clean_title(asked.description or ""),
+                asked_model=clean_title(asked.model) if asked.model else None,
+                prompt=prompt_key(asked.prompt) if asked.prompt else None,
+            )
+        )
+
+    def note_reply(self, offset: int, line: Line, blocks: list[Block]) -> None:
+        """Keep an agent's words, of which only the last answer's are its reply."""
+        text = "\n".join(block.text or "" for block in blocks if block.type == "text").strip()
+        if text and line.message:
+            message_id = line.message.id or line.uuid or f"at {offset}"
+            at = to_ms(line.timestamp)
+            if self.replies and self.replies[-1].message_id != message_id:
+                # Only the last answer of an agent is its reply; the one before it says that
+                # an answer with the last one's id, of an earlier reading, has ended.
+                del self.replies[:-1]
+            self.replies.append(ReplyFact(offset, message_id, at, text))
+
+    def note_boundary(self, offset: int, line: Line) -> None:
+        """Keep a compaction."""
+        said = line.compact_metadata
+        kept = said.preserved_messages.uuids if said and said.preserved_messages else None
+        self.boundaries.append(
+            BoundaryFact(
+                offset=offset,
+                uuid=line.uuid or f"at {offset}",
+                at=to_ms(line.timestamp),
+                trigger=clean_title(said.trigger) if said and said.trigger else None,
+                pre_tokens=said.pre_tokens if said else None,
+                post_tokens=said.post_tokens if said else None,
+                dropped_tokens=said.cumulative_dropped_tokens if said else None,
+                duration_ms=said.duration_ms if said else None,
+                kept_messages=None if kept is None else len(kept),
+            )
+        )

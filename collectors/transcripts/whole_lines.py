@@ -1,0 +1,173 @@
+"""Lines that are decoded whole: what a person said, what an agent brings, what the client did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...core.store.facts import FileKind
+from ..clean import clean_title
+from ..times import to_ms
+from . import agent_returns
+from .inner_agents import progress_kind, read_aside, read_step
+from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
+from .lines import decode_blocks
+from .links import read_links
+from .refusals import read_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .gathered import Gathered
+    from .lines import Block, Line
+
+
+def read_answer(into: Gathered, offset: int, line: Line) -> None:
+    """Note the agents that an answer starts, and an agent's reply."""
+    blocks = decode_blocks(line.message.content) if line.message else []
+    for block in blocks:
+        if block.type == "tool_use":
+            into.note_launch(offset, line, block)
+    if into.is_agent:
+        into.note_reply(offset, line, blocks)
+
+
+def read_user(into: Gathered, offset: int, line: Line) -> None:
+    """Note a summary, what an agent returned, or a person's prompt."""
+    message = line.message
+    if message is None:
+        return
+    into.keep_links(read_links(offset, line, into.source))
+    if line.is_compact_summary:
+        into.texts.append(agent_returns.summary_fact(offset, line))
+        return
+    returned = agent_returns.read_return(offset, line)
+    if returned:
+        into.note_return(returned)
+        return
+    if line.is_meta or into.is_aside(line) or "first_prompt" in into.session:
+        return
+    if line.origin and line.origin.kind not in {None, "human"}:
+        return
+    prompt = _typed(decode_blocks(message.content))
+    if prompt:
+        into.session["first_prompt"] = prompt
+
+
+def read_system(into: Gathered, offset: int, line: Line) -> None:
+    """Note a compaction."""
+    subtype = line.subtype or "without subtype"
+    if subtype == "compact_boundary":
+        into.note_boundary(offset, line)
+    elif subtype in SYSTEM:
+        into.ignored[f"system/{subtype}"] += 1
+    else:
+        into.unknown[clean_title(f"system/{subtype}")] += 1
+
+
+def read_attachment(into: Gathered, offset: int, line: Line) -> None:
+    """Note the model's name, and an agent's return that came in the middle of a turn."""
+    attachment = line.attachment
+    kind = (attachment.type if attachment else None) or "without type"
+    if attachment and kind == "queued_command":
+        returned = agent_returns.read_queued_return(offset, line, attachment)
+        if returned:
+            into.note_return(returned)
+    elif attachment and kind == "model":
+        if attachment.identity and attachment.identity.model_id:
+            into.session["model"] = clean_title(attachment.identity.model_id)
+    elif kind in ATTACHMENTS:
+        into.ignored[f"attachment/{kind}"] += 1
+    else:
+        into.unknown[clean_title(f"attachment/{kind}")] += 1
+
+
+def read_title(into: Gathered, offset: int, line: Line) -> None:
+    """Note what the session is called."""
+    for name, value in (
+        ("custom_title", line.custom_title),
+        ("ai_title", line.ai_title),
+        ("summary_title", line.summary),
+        ("last_prompt", line.last_prompt),
+    ):
+        if value and clean_title(value):
+            into.session[name] = clean_title(value)
+
+
+def read_progress(into: Gathered, offset: int, line: Line) -> None:
+    """Note what an agent did in its parent's file."""
+    step = read_step(offset, line)
+    kind = progress_kind(line)
+    if step:
+        into.steps.append(step)
+    elif kind in PROGRESS:
+        into.ignored[f"progress/{kind}"] += 1
+    else:
+        into.unknown[clean_title(f"progress/{kind}")] += 1
+
+
+def read_queue_operation(into: Gathered, offset: int, line: Line) -> None:
+    """Note an agent's return that waits its turn."""
+    returned = agent_returns.read_queue_operation(offset, line)
+    if returned:
+        into.note_return(returned)
+    else:
+        into.ignored["queue-operation"] += 1
+
+
+def read_journal(into: Gathered, offset: int, line: Line) -> None:
+    """Note what an agent of a workflow returned."""
+    is_journal = into.source.kind is FileKind.JOURNAL
+    returned = agent_returns.read_journal(offset, line) if is_journal else None
+    if returned:
+        into.note_return(returned)
+    else:
+        into.unknown[clean_title(line.type or "")] += 1
+
+
+def read_link(into: Gathered, offset: int, line: Line) -> None:
+    """Note how the session hangs together with others."""
+    into.keep_links(read_links(offset, line, into.source))
+
+
+def read_made_up(into: Gathered, offset: int, line: Line) -> None:
+    """Note an answer that the client made up: a refusal, or nothing that counts."""
+    refusal = read_refusal(offset, line, to_ms(line.timestamp))
+    if refusal:
+        into.errors.append(refusal)
+    else:
+        into.ignored["assistant/synthetic"] += 1
+
+
+def read_aside_line(into: Gathered, offset: int, line: Line) -> None:
+    """Note a line of an agent in its session's own file."""
+    aside = read_aside(offset, line)
+    if aside:
+        into.asides.append(aside)
+
+
+def _typed(blocks: list[Block]) -> str | None:
+    for block in blocks:
+        if block.type == "text" and block.text and not MACHINE_TEXT.match(block.text):
+            return clean_title(block.text) or None
+    return None
+
+
+READERS: Final[dict[str, Callable[[Gathered, int, Line], None]]] = {
+    "system": read_system,
+    "attachment": read_attachment,
+    "custom-title": read_title,
+    "ai-title": read_title,
+    "last-prompt": read_title,
+    "summary": read_title,
+    "progress": read_progress,
+    "queue-operation": read_queue_operation,
+    "result": read_journal,
+    "failed": read_journal,
+    "continued-in": read_link,
+    "conversation_reset": read_link,
+    "derived-from": read_link,
+    "fork-context-ref": read_link,
+    "history-suppression": read_link,
+    "relocated": read_link,
+}
+"""Who reads a line of a type that is no message."""
