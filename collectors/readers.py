@@ -120,8 +120,12 @@ class Readers:
         waiting = {reader.output: reader for reader in self._readers if reader.tasks}
         if not waiting:
             return
-        speaking = select.select(list(waiting), [], [], timeout_s)[0]
-        for output in speaking:
+        poll = select.poll()
+        for output in waiting:
+            poll.register(output, select.POLLIN)
+        # A pipe whose process has ended speaks too: it has nothing more to say.
+        speaking = poll.poll(timeout_s * 1000)
+        for output, _ in speaking:
             self._hear(waiting[output])
         if timeout_s and not speaking:
             for reader in waiting.values():
@@ -177,8 +181,8 @@ def readers_for(size: int) -> Iterator[Readers]:
 
 
 def _start(size: int) -> list[_Reader]:
-    # Windows cannot wait for several pipes at once; there the collector reads alone.
-    if size < MUCH_BYTES or sys.platform == "win32":
+    # Where several pipes cannot be waited for at once (Windows) the collector reads alone.
+    if size < MUCH_BYTES or not hasattr(select, "poll"):
         return []
     started = []
     for _ in range(min(MOST_READERS, _cores() - 1)):
