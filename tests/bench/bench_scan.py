@@ -3,8 +3,8 @@
 The folder is made by heavy.py and removed at the end; ccusage 20.0.24 is installed with npm
 into the environment's own folder, once, and runs offline. Runs alternate, so that all meet
 the same machine and the same page cache; the figures are medians. Memory is the sum of all
-processes of a run. Totals are compared to the token, also on the recorded transcripts where
-CTXTOP_SHARED names the folder that holds them.
+processes of a run of its own. Totals are compared to the token, also on the recorded
+transcripts where CTXTOP_SHARED names the folder that holds them.
 Usage: python -m tests.bench.bench_scan [scale] [runs]
 """
 
@@ -72,28 +72,34 @@ print(after - before - (read_so_far() - after))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of a program took."""
+    """What one run of a program took, and what it printed."""
 
     seconds: float
-    memory: int
     output: str
 
 
 def run(command: list[str], environ: Mapping[str, str], *, cwd: Path | None = None) -> Run:
     """Run a program to its end."""
-    start, most = time.perf_counter(), 0
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, env=dict(environ), cwd=cwd, stdout=output)
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, env=dict(environ), cwd=cwd, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{command[0]} ended with {done.returncode}")
+    return Run(time.perf_counter() - start, done.stdout)
+
+
+def peak(command: list[str], environ: Mapping[str, str], *, cwd: Path | None = None) -> int:
+    """Run a program once more, for the most that it and its children held; looking takes time."""
+    most = 0
+    with subprocess.Popen(
+        command, env=dict(environ), cwd=cwd, stdout=subprocess.DEVNULL
+    ) as process:
         watched = psutil.Process(process.pid)
         while process.poll() is None:
             most = max(most, memory_of(watched))
             time.sleep(SAMPLE_S)
-        seconds = time.perf_counter() - start
-        output.seek(0)
-        text = output.read()
-    if process.returncode:
-        sys.exit(f"{command[0]} ended with {process.returncode}")
-    return Run(seconds, most, text)
+    return most
 
 
 def memory_of(process: psutil.Process) -> int:
@@ -191,10 +197,9 @@ def bytes_of_an_append(scratch: Path, size: int, environ: Mapping[str, str]) -> 
     return int(run([sys.executable, "-c", APPEND, *words], environ).output)
 
 
-def show(name: str, runs: list[Run], beside: float | None = None) -> float:
+def show(name: str, runs: list[Run], most: int, beside: float | None = None) -> float:
     """Print a program's median, its most memory, and the ratio to another's time."""
     seconds = statistics.median(each.seconds for each in runs)
-    most = max(each.memory for each in runs)
     ratio = "" if beside is None else f"   {seconds / beside:5.2f} of ccusage"
     print(f"{name:28} {seconds:7.2f} s   {most / MEGABYTE:5.0f} MB at most{ratio}")
     return seconds
@@ -221,12 +226,17 @@ def main() -> None:
             warm.append(run(ours(config, store, "totals"), environ))
             if command:
                 other.append(run(command, environ, cwd=scratch))
-        beside = show("ccusage 20.0.24", other) if other else None
-        if beside is None:
+        beside = None
+        if command:
+            beside = show("ccusage 20.0.24", other, peak(command, environ, cwd=scratch))
+        else:
             print("ccusage: not measured, npm cannot install it here")
-        loads = show("json.loads of every line", plain, beside)
-        took = show("ctxtop scan, cold", cold, beside)
-        show("ctxtop totals, warm", warm, beside)
+        plainly = [sys.executable, "-c", PLAIN, str(config)]
+        loads = show("json.loads of every line", plain, peak(plainly, environ), beside)
+        first = ours(config, scratch / "peak" / "ctxtop.db", "scan")
+        took = show("ctxtop scan, cold", cold, peak(first, environ), beside)
+        again = ours(config, store, "totals")
+        show("ctxtop totals, warm", warm, peak(again, environ), beside)
         print(f"cold scan to json.loads: {took / loads:.2f} (target below 1.00)")
         kept = store.stat().st_size
         print(f"store: {kept / MEGABYTE:,.1f} MB, {kept / size:.1%} of what it read (target 8 %)")
