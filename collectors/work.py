@@ -32,12 +32,17 @@ class Work:
 
     def __init__(self, waiting: list[FoundFile], known: Mapping[str, int]) -> None:
         """Take the files, and how far each is known, in bytes."""
-        left = {found.relative: _left(found, known.get(found.relative, 0)) for found in waiting}
+
+        def left(found: FoundFile) -> int:
+            offset = known.get(found.relative, 0)
+            # One that has shrunk is read from its start.
+            return found.size - offset if found.size >= offset else found.size
+
         self.files: Final = len(waiting)
-        self.size: Final = sum(left.values())
+        self.size: Final = sum(map(left, waiting))
         self.done = 0
         self._first = deque(waiting)
-        self._by_size = sorted(waiting, key=lambda found: left[found.relative])
+        self._by_size = sorted(waiting, key=left)
         self._taken: set[str] = set()
 
     @property
@@ -71,8 +76,3 @@ class Work:
             return False
         self._taken.add(found.relative)
         return True
-
-
-def _left(found: FoundFile, known: int) -> int:
-    # One that has shrunk is read from its start.
-    return found.size - known if found.size >= known else found.size

@@ -21,7 +21,7 @@ BUSY_TIMEOUT_S: Final = 5.0
 CHECKPOINT_PAGES: Final = 8_000
 """Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
 
-CACHE_KIB: Final = 24 * 1024
+CACHE_KIB: Final = 16 * 1024
 """Of pages: the index of all messages of a heavy user's store fits, and is written once."""
 
 PRIVATE_FOLDER: Final = 0o700
