@@ -81,18 +81,20 @@ def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> 
 def read_open(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
     """Read as read_tail does, from a file that is open."""
     status = os.fstat(file.fileno())
-    if _is_other(file, status, before):
-        return TailRead(Change.REWRITTEN, before)
     file.seek(before.offset)
     # One byte more than there is: what came meanwhile is seen by the next read.
-    data = file.read(min(block_bytes, status.st_size - before.offset + 1))
+    data = file.read(min(block_bytes, max(0, status.st_size - before.offset) + 1))
+    # Looked at after the lines were read: a file that is rewritten meanwhile shows it here.
+    behind = _behind(file, before.offset)
+    if _is_other(status, before, behind):
+        return TailRead(Change.REWRITTEN, before)
     end = data.rfind(b"\n") + 1
     if end:
         block = Block(before.offset, data, end)
-        return _grown(_state(file, status, block), block)
+        return _grown(_state(status, behind, block), block)
     if len(data) < block_bytes:
         return TailRead(Change.NONE, _standing(status, before))
-    return _read_long_line(file, status, before, data)
+    return _read_long_line(file, status, before, behind, data)
 
 
 def lines_of(block: Block) -> list[RawLine]:
@@ -119,31 +121,29 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _is_other(file: BinaryIO, status: os.stat_result, before: TailState) -> bool:
+def _is_other(status: os.stat_result, before: TailState, behind: bytes) -> bool:
     if before.offset == 0:
         return False
     if (status.st_dev, status.st_ino) != (before.device, before.inode):
         return True
-    return status.st_size < before.offset or _anchor(file, before.offset) != before.anchor
+    return status.st_size < before.offset or _hash(behind) != before.anchor
 
 
-def _anchor(file: BinaryIO, offset: int) -> str:
+def _behind(file: BinaryIO, offset: int) -> bytes:
     start = max(0, offset - ANCHOR_BYTES)
     file.seek(start)
-    return _hash(file.read(offset - start))
+    return file.read(offset - start)
 
 
 def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _state(file: BinaryIO, status: os.stat_result, block: Block) -> TailState:
-    offset = block.offset + block.size
-    if block.size >= ANCHOR_BYTES:
-        anchor = _hash(block.data[block.size - ANCHOR_BYTES : block.size])
-    else:
-        anchor = _anchor(file, offset)
-    return _standing(status, TailState(offset=offset, anchor=anchor))
+def _state(status: os.stat_result, behind: bytes, block: Block) -> TailState:
+    # Of what was read, not of what stands there by now.
+    read = block.data[max(0, block.size - ANCHOR_BYTES) : block.size]
+    anchor = _hash((behind + read)[-ANCHOR_BYTES:])
+    return _standing(status, TailState(offset=block.offset + block.size, anchor=anchor))
 
 
 def _standing(status: os.stat_result, at: TailState) -> TailState:
@@ -158,9 +158,10 @@ def _standing(status: os.stat_result, at: TailState) -> TailState:
 
 
 def _read_long_line(
-    file: BinaryIO, status: os.stat_result, before: TailState, head: bytes
+    file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, head: bytes
 ) -> TailRead:
     # Its end is looked for first, so that it is held in memory once.
+    file.seek(before.offset + len(head))
     length, end = len(head), -1
     while end < 0:
         part = file.read(BLOCK_BYTES)
@@ -173,11 +174,12 @@ def _read_long_line(
         block = Block(before.offset, file.read(length), length)
         if len(block.data) < length:
             return TailRead(Change.NONE, _standing(status, before))
-        return _grown(_state(file, status, block), block)
+        return _grown(_state(status, behind, block), block)
     offset = before.offset + length
-    after = _standing(status, TailState(offset=offset, anchor=_anchor(file, offset)))
+    anchor = _hash(_behind(file, offset))
     reason = f"longer than {LONGEST_LINE >> 20} MiB"
-    return _grown(after, Block(), (BadLine(before.offset, length - 1, reason),))
+    bad = (BadLine(before.offset, length - 1, reason),)
+    return _grown(_standing(status, TailState(offset=offset, anchor=anchor)), Block(), bad)
 
 
 def _grown(after: TailState, block: Block, bad: tuple[BadLine, ...] = ()) -> TailRead:

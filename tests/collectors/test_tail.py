@@ -232,3 +232,44 @@ def test_where_reading_stops_early_the_file_still_looks_changed(path: Path) -> N
 
     assert read.more
     assert read.after.size == read.after.offset < path.stat().st_size
+
+
+def test_a_file_that_is_rewritten_while_it_is_read_is_seen(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_bytes(b'{"a":1}\n{"b":2}\n')
+    stands = read_tail(path, START).after
+    fstat = os.fstat
+
+    def rewriting(descriptor: int) -> os.stat_result:
+        status = fstat(descriptor)
+        path.write_bytes(b'{"other":1}\n{"other":2}\n{"other":3}\n')
+        return status
+
+    monkeypatch.setattr(os, "fstat", rewriting)
+    met = read_tail(path, stands)
+    first = read_tail(path, START)
+    path.write_bytes(b'{"x":1}\n')
+    monkeypatch.undo()
+
+    assert met.change is Change.REWRITTEN
+    assert read_tail(path, first.after).change is Change.REWRITTEN
+
+
+def test_what_was_read_is_remembered_not_what_stands_there_by_now(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_bytes(b'{"a":1}\n{"b":2}\n')
+    behind = tail._behind
+
+    def rewriting(file: object, offset: int) -> bytes:
+        found = behind(file, offset)  # type: ignore[arg-type]
+        path.write_bytes(b'{"c":1}\n{"d":2}\n')
+        return found
+
+    monkeypatch.setattr(tail, "_behind", rewriting)
+    read = read_tail(path, START)
+    monkeypatch.undo()
+
+    assert lines_of(read) == [(0, b'{"a":1}'), (8, b'{"b":2}')]
+    assert read_tail(path, read.after).change is Change.REWRITTEN
