@@ -12,7 +12,7 @@ from .facts import join_tools
 from .tables import MIGRATION_NAMES, MIGRATION_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 BUSY_TIMEOUT_S: Final = 5.0
@@ -20,6 +20,9 @@ BUSY_TIMEOUT_S: Final = 5.0
 
 CHECKPOINT_PAGES: Final = 8_000
 """Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
+
+BUSY_STEP_S: Final = 0.05
+"""Between two tries to open it: a close that moves the journal into the store takes longer."""
 
 CACHE_KIB: Final = 16 * 1024
 """Of pages: the index of all messages of a heavy user's store fits, and is written once."""
@@ -65,18 +68,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     Raises StoreError where there is no store that can be read.
     """
     try:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            check_same_thread=False,
-            isolation_level=None,
-        )
-        try:
-            connection.execute("SELECT 1 FROM file LIMIT 1")
-        except sqlite3.Error:
-            connection.close()
-            raise
+        connection = _patiently(lambda: _open_read_only(path))
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     connection.row_factory = sqlite3.Row
@@ -176,7 +168,39 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
 
 
+def _open_read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        check_same_thread=False,
+        isolation_level=None,
+    )
+    try:
+        connection.execute("SELECT 1 FROM file LIMIT 1")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _patiently(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    """Try again while another ctxtop opens or closes the store: SQLite waits for most, not all."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return open_store()
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(BUSY_STEP_S)
+
+
 def _migrated(path: Path) -> sqlite3.Connection:
+    return _patiently(lambda: _open_migrated(path))
+
+
+def _open_migrated(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
     )
