@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.store.surroundings_queries import Seen, files_seen
 from ...core.store.surroundings_writer import DEFINITIONS, mark_gone, save_definitions
+from .changed import read_changed
 from .definitions import MOST, find_definitions, read_definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ...core.store.surroundings_facts import DefinitionFact
     from ...core.store.writer import Writer
     from .contained import Found
     from .definitions import Home
@@ -37,7 +37,9 @@ class FollowedDefinitions:
         if top is None and not known:
             return
         present = self._present(home, top, root)
-        changed = self._read_changed(present, known, home)
+        changed = read_changed(
+            present, known, lambda found: read_definition(found, home), self._tell
+        )
         gone = known.keys() - present.keys()
         if changed or gone:
             with self._writer.transaction():
@@ -62,21 +64,3 @@ class FollowedDefinitions:
         too_many = f"holds more than {MOST} definitions" if len(found) > MOST else None
         self._tell.wrong(place, top.problem or too_many, "the rest of it is left alone")
         return {str(each.path): each for each in found[:MOST]}
-
-    def _read_changed(
-        self, present: dict[str, Found], known: dict[str, Seen], home: Home
-    ) -> list[DefinitionFact]:
-        changed = []
-        for path, found in present.items():
-            seen = known.get(path)
-            if seen and seen.mark == found.mark:
-                continue
-            try:
-                changed.append(read_definition(found, home))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self._tell.unread(path, error)
-            else:
-                self._tell.ease(path)
-        return changed

@@ -20,6 +20,7 @@ from ...core.store.surroundings_writer import (
 )
 from ...core.store.writer import GONE, StaleTailError
 from ..clean import clean_title
+from .changed import read_changed
 from .contained import child, children, unlinked
 from .save_flow import (
     RESULT,
@@ -33,6 +34,7 @@ from .save_flow import (
 from .save_log import MOST, find_logs, follow_log
 
 if TYPE_CHECKING:
+    from ...core.store.surroundings_facts import SaveFileFact
     from ...core.store.writer import Writer
     from .contained import Found
     from .machine import Machine
@@ -117,19 +119,13 @@ class FollowedSaves:
         known = self._known.get(str(staging.path), {})
         if not present and not known:
             return
-        changed = []
-        for path, (found, kind) in present.items():
-            seen = known.get(path)
-            if seen and seen.mark == found.mark:
-                continue
-            try:
-                changed.append(read_save_file(found, kind, staging, self._machine.user_id))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self._tell.unread(path, error)
-            else:
-                self._tell.ease(path)
+
+        def read(found: Found) -> SaveFileFact:
+            kind = present[str(found.path)][1]
+            return read_save_file(found, kind, staging, self._machine.user_id)
+
+        files = {path: found for path, (found, _) in present.items()}
+        changed = read_changed(files, known, read, self._tell)
         gone = known.keys() - present.keys()
         if changed or gone:
             with self._writer.transaction():
