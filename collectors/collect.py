@@ -256,7 +256,7 @@ class Collector:
         try:
             self._store(task.source, task.before, reading, batch)
         except StaleTailError:
-            self._known = self.writer.files() | batch.tails
+            self._learn_anew(batch)
         else:
             task.before = reading.after
             self._ease(task.found.relative)
@@ -269,10 +269,13 @@ class Collector:
         except OSError as error:
             self.report(unreadable(found.relative, error))
         except StaleTailError:
-            # Another ctxtop was faster: what it stored is what we would have.
-            self._known = self.writer.files() | batch.tails
+            self._learn_anew(batch)
         else:
             self._ease(found.relative)
+
+    def _learn_anew(self, batch: _Batch) -> None:
+        """Take over what another ctxtop, which was faster, has stored: we would have the same."""
+        self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: FoundFile, batch: _Batch) -> None:
         from .reading import read_next

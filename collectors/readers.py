@@ -89,7 +89,7 @@ class Readers:
         reader = min(ready, key=lambda each: each.ahead)
         self._number += 1
         reader.tasks[self._number] = task
-        reader.ahead += task.size
+        reader.ahead += task.found.size
         job = Job(self._number, str(task.found.path), task.source, task.before)
         try:
             stream = reader.process.stdin
@@ -160,7 +160,7 @@ class Readers:
         task = reader.tasks[answer.number]
         if answer.is_last:
             del reader.tasks[answer.number]
-            reader.ahead -= task.size
+            reader.ahead -= task.found.size
         self._answers.append(Answered(task, answer.reading))
 
     def _bury(self, reader: _Reader) -> None:

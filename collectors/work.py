@@ -21,11 +21,6 @@ class Task(msgspec.Struct):
     source: SourceFile
     before: TailState
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self.found.size
-
 
 class Work:
     """Files that wait to be read: from the first on, or the largest before all others."""

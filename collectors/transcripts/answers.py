@@ -77,7 +77,7 @@ class Answers:
 
     def to_facts(self) -> tuple[ResponseFact, ...]:
         """Hand over one fact an answer."""
-        return tuple(map(_to_fact, self._by_message.values()))
+        return tuple(map(to_fact, self._by_message.values()))
 
     def superseded(self) -> tuple[PeakFact, ...]:
         """Hand over what earlier lines of an answer said and its last line does not."""
@@ -87,7 +87,7 @@ class Answers:
         )
 
 
-def _to_fact(answer: Answer) -> ResponseFact:
+def to_fact(answer: Answer) -> ResponseFact:
     """Take the counts of the last line; its output is the most that any line said."""
     spent, context = read_usage(answer.usage)
     return ResponseFact(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...core.store.facts import AsideFact, ResponseFact, StepFact
+from ...core.store.facts import AsideFact, StepFact
 from ..clean import clean_title
 from ..times import to_ms
+from .answers import Answer, to_fact
 from .keys import text_key
 from .lines import Message, ProgressData, Step, decode_blocks, decode_part
-from .usage import read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...core.store.facts import ResponseFact
     from .glance import BlockGlance
     from .lines import Block, Line
 
@@ -50,13 +51,13 @@ def read_step(offset: int, line: Line) -> StepFact | None:
     if not data or data.type not in AGENT_PROGRESS or not data.agent_id:
         return None
     step = decode_part(data.message, Step) or Step()
-    at = to_ms(step.timestamp or line.timestamp)
+    timestamp = step.timestamp or line.timestamp
     return StepFact(
         offset=offset,
         agent_id=clean_title(data.agent_id),
         tool_use_id=line.parent_tool_use_id,
-        at=at,
-        answer=_answer(offset, at, step) if step.type == "assistant" else None,
+        at=to_ms(timestamp),
+        answer=_answer(offset, timestamp, step) if step.type == "assistant" else None,
     )
 
 
@@ -75,24 +76,23 @@ def tools_in(blocks: Iterable[Block | BlockGlance]) -> str:
     return named
 
 
-def _answer(offset: int, at: int | None, step: Step) -> ResponseFact | None:
+def _answer(offset: int, timestamp: str | None, step: Step) -> ResponseFact | None:
     message = step.message
     if message is None or message.usage is None:
         return None
-    spent, context = read_usage(message.usage)
-    return ResponseFact(
-        offset=offset,
-        last_offset=offset,
-        message_id=message.id or step.uuid or f"at {offset}",
-        at=at,
-        model=clean_title(message.model or ""),
-        input_tokens=spent.input_tokens,
-        cache_creation_tokens=spent.cache_creation_tokens,
-        cache_read_tokens=spent.cache_read_tokens,
-        output_tokens=spent.output_tokens,
-        context_tokens=context,
-        sidechain=True,
-        tools=tools_in(decode_blocks(message.content)),
+    return to_fact(
+        Answer(
+            message_id=message.id or step.uuid or f"at {offset}",
+            offset=offset,
+            last_offset=offset,
+            timestamp=timestamp,
+            model=message.model,
+            usage=message.usage,
+            output_tokens=message.usage.output_tokens or 0,
+            sidechain=True,
+            tools=tools_in(decode_blocks(message.content)),
+            request_ref=None,
+        )
     )
 
 

@@ -96,10 +96,11 @@ def read_title(into: Gathered, offset: int, line: Line) -> None:
 def read_progress(into: Gathered, offset: int, line: Line) -> None:
     """Note what an agent did in its parent's file."""
     step = read_step(offset, line)
-    kind = progress_kind(line)
     if step:
         into.steps.append(step)
-    elif kind in PROGRESS:
+        return
+    kind = progress_kind(line)
+    if kind in PROGRESS:
         into.ignored[f"progress/{kind}"] += 1
     else:
         into.unknown[clean_title(f"progress/{kind}")] += 1

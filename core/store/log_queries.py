@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .records import records
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -67,18 +69,17 @@ class PartRow(msgspec.Struct, frozen=True):
 
 def hook_events(db: sqlite3.Connection, session_id: str) -> list[HookRow]:
     """List what hooks were told of a session, oldest first."""
-    return [HookRow(*row) for row in db.execute(_HOOK_EVENTS, [session_id])]
+    return records(HookRow, db, _HOOK_EVENTS, [session_id])
 
 
 def snapshots(db: sqlite3.Connection, session_id: str) -> list[SnapshotRow]:
     """List what the status line was told of a session, oldest first."""
-    return [SnapshotRow(*row) for row in db.execute(_SNAPSHOTS, [session_id])]
+    return records(SnapshotRow, db, _SNAPSHOTS, [session_id])
 
 
 def parts(db: sqlite3.Connection) -> list[PartRow]:
     """List the files of the logs that were read, also those that are gone."""
-    rows = db.execute("SELECT log, name, offset, size, mtime_ns FROM log_part")
-    return [PartRow(*row) for row in rows]
+    return records(PartRow, db, "SELECT log, name, offset, size, mtime_ns FROM log_part")
 
 
 def event_counts(db: sqlite3.Connection) -> dict[str, int]:

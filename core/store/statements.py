@@ -10,8 +10,11 @@ from .facts import (
     BoundaryFact,
     ErrorFact,
     LaunchFact,
+    LinkFact,
     LiveSession,
+    PartFact,
     ReplyFact,
+    RequestFact,
     ResponseFact,
     ReturnFact,
     SessionFact,
@@ -37,9 +40,7 @@ def _insert_fact(table: str, fact: type[msgspec.Struct]) -> str:
 # history again); its numbers are those of its last line (early lines of clients
 # before 2.1.97 hold a placeholder). A line read twice changes nothing, and a tool call
 # whose line is appended again counts once.
-RESPONSE_UPSERT: Final = (
-    _insert("response", ResponseFact, "", "file_id")
-    + """
+_LATER_LINE: Final = """
 ON CONFLICT DO UPDATE SET
     model = excluded.model,
     input_tokens = excluded.input_tokens,
@@ -48,10 +49,17 @@ ON CONFLICT DO UPDATE SET
     output_tokens = MAX(output_tokens, excluded.output_tokens),
     context_tokens = excluded.context_tokens,
     tools = join_tools(tools, excluded.tools),
-    request = COALESCE(request, excluded.request),
+    {more}
     last_offset = excluded.last_offset
 WHERE excluded.last_offset > last_offset
 """
+
+RESPONSE_UPSERT: Final = _insert("response", ResponseFact, "", "file_id") + _LATER_LINE.format(
+    more="request = COALESCE(request, excluded.request),"
+)
+
+STEP_UPSERT: Final = (
+    "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" + _LATER_LINE.format(more="")
 )
 
 MODEL_USE_UPSERT: Final = (
@@ -65,6 +73,9 @@ INSERT_LAUNCH: Final = _insert_fact("launch", LaunchFact)
 INSERT_AGENT_RETURN: Final = _insert_fact("agent_return", ReturnFact)
 INSERT_SUMMARY: Final = _insert_fact("summary", TextFact)
 INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
+INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
+INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
+INSERT_PART: Final = _insert_fact("request_part", PartFact)
 
 _FIRST: Final = ("opened_at", "forked_from", "first_prompt")
 _NEWEST: Final = (

@@ -19,7 +19,10 @@ from .statements import (
     INSERT_BOUNDARY,
     INSERT_ESTIMATE,
     INSERT_LAUNCH,
+    INSERT_LINK,
     INSERT_LIVE,
+    INSERT_PART,
+    INSERT_REQUEST,
     INSERT_SUMMARY,
     LINE_COUNT_UPSERT,
     MODEL_USE_UPSERT,
@@ -264,6 +267,9 @@ class Writer:
             (INSERT_SUMMARY, facts.texts),
             (INSERT_BAD_LINE, facts.bad),
             (REPLY_UPSERT, facts.replies),
+            (INSERT_LINK, facts.links),
+            (INSERT_REQUEST, facts.requests),
+            (INSERT_PART, facts.parts),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
