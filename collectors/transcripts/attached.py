@@ -1,0 +1,116 @@
+"""What the client put into the context by itself, as the model reads it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.conversation import Piece, PieceKind, Snapshot
+from ..clean import clean_path, clean_title
+from .agent_returns import NOTIFICATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+UNSENT: Final = frozenset(
+    {
+        "command_permissions",
+        "hook_cancelled",
+        "hook_non_blocking_error",
+        "hook_permission_decision",
+        "hook_system_message",
+        "prompt_snapshot",
+        "session_context",
+        "thinking_drop",
+        "thinking_stripped",
+    }
+)
+"""Kinds that the model never reads (client 2.1.329; older ones wrote no `rendered`)."""
+
+_SAID_IN: Final = (
+    "content",
+    "text",
+    "prompt",
+    "snippet",
+    "addedLines",
+    "addedBlocks",
+    "skills",
+    "blockingError",
+    "message",
+    "items",
+    "planContent",
+    "memories",
+    "diff",
+)
+"""Fields that hold what the model reads, where the client did not write it down as sent."""
+
+_NAMED_IN: Final = ("filename", "displayPath", "path", "planFilePath")
+
+_REMINDER_CHARS: Final = 460
+"""Of a reminder of the task tools, which clients before 2.1.2xx rendered from a text of
+their own: characters of it in client 2.1.112."""
+
+
+def attached_pieces(
+    kind: str, attachment: dict[str, Any], rendered: list[Any] | None
+) -> tuple[Piece, ...]:
+    """Make the piece that an attachment is; none where the model reads nothing of it."""
+    if kind in UNSENT:
+        return ()
+    if rendered is not None:
+        text = "\n".join(strings_in([_content(each) for each in rendered]))
+    elif kind == "queued_command":
+        return _queued(attachment)
+    else:
+        text = "\n".join(strings_in([attachment.get(name) for name in _SAID_IN]))
+        if kind in {"task_reminder", "todo_reminder"}:
+            text += " " * _REMINDER_CHARS
+    return (Piece(PieceKind.ATTACHMENT, text, kind, path=_path(attachment)),) if text else ()
+
+
+def snapshot_of(attachment: dict[str, Any]) -> Snapshot:
+    """Read the system prompt and the tools that a client wrote down."""
+    tools = attachment.get("tools")
+    return Snapshot(
+        system=tuple(strings_in(attachment.get("systemPrompt"))),
+        tools=tuple(
+            (clean_title(str(tool.get("name") or "")), json.dumps(tool, ensure_ascii=False))
+            for tool in (tools if isinstance(tools, list) else [])
+            if isinstance(tool, dict)
+        ),
+    )
+
+
+def strings_in(value: Any) -> Iterable[str]:  # noqa: ANN401 -- any JSON
+    """Give the texts of a value in their order, without the names of its fields."""
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from strings_in(each)
+    elif isinstance(value, dict):
+        named = value.get("content", value.get("text", value.get("file")))
+        yield from strings_in(named)
+
+
+def _content(block: Any) -> Any:  # noqa: ANN401 -- any JSON
+    return block.get("content") if isinstance(block, dict) else block
+
+
+def _queued(attachment: dict[str, Any]) -> tuple[Piece, ...]:
+    text = "\n".join(strings_in(attachment.get("prompt")))
+    if not text:
+        return ()
+    if text.startswith(NOTIFICATION):
+        return (Piece(PieceKind.AGENT_RETURN, text),)
+    typed = attachment.get("commandMode") in {None, "prompt"}
+    return (Piece(PieceKind.PROMPT if typed else PieceKind.META, text, "queued_command"),)
+
+
+def _path(attachment: dict[str, Any]) -> str | None:
+    for name in _NAMED_IN:
+        value = attachment.get(name)
+        if isinstance(value, str) and value:
+            return clean_path(value)
+    return None

@@ -1,0 +1,250 @@
+"""A transcript's conversation, read whole: for what has to look at its texts."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
+
+from ...core.conversation import Boundary, Entry, PieceKind, Role
+from ..clean import clean_title
+from ..tail import AROUND, LONGEST_LINE, open_regular
+from ..times import to_ms
+from .attached import attached_pieces, snapshot_of
+from .lines import NotJsonError, Usage, mend
+from .pieces import Call, Spoken, command_pieces, pieces_of
+from .usage import read_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SYNTHETIC: Final = "<synthetic>"
+"""The model of an answer that the client made up: it is never sent."""
+
+CLEARED: Final = "[Old tool result content cleared]"
+"""What the model sees for a result that the client cleared (claude-code-formats 3.5)."""
+
+SKIPPED: Final = (b'{"type":"api-request', b'{"type":"file-history', b'{"type":"cost-state')
+"""How lines begin that are no part of the conversation and often long."""
+
+
+class _Details(msgspec.Struct):
+    thinking_tokens: int | None = None
+
+
+class _Usage(Usage):
+    output_tokens_details: _Details | None = None
+
+
+class _Said(Spoken):
+    """`message` of a user's or assistant's line."""
+
+    id: str | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+class _Kept(msgspec.Struct, rename="camel"):
+    anchor_uuid: str | None = None
+    uuids: tuple[str, ...] = ()
+    head_uuid: str | None = None
+    tail_uuid: str | None = None
+
+
+class _Compaction(msgspec.Struct, rename="camel"):
+    trigger: str | None = None
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    preserved_messages: _Kept | None = None
+    preserved_segment: _Kept | None = None
+
+
+class _Cleared(msgspec.Struct, rename="camel"):
+    compacted_tool_ids: tuple[str, ...] = ()
+
+
+class _Replacement(msgspec.Struct, rename="camel"):
+    tool_use_id: str | None = None
+    replacement: str | None = None
+
+
+class _Origin(msgspec.Struct):
+    kind: str | None = None
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    is_visible_in_transcript_only: bool | None = None
+    is_api_error_message: bool | None = None
+    request_ref: str | None = None
+    origin: _Origin | None = None
+    message: Raw | UnsetType = UNSET
+    content: Raw | UnsetType = UNSET
+    attachment: dict[str, Any] | None = None
+    rendered: list[Any] | None = None
+    compact_metadata: _Compaction | None = None
+    microcompact_metadata: _Cleared | None = None
+    replacements: list[_Replacement] | None = None
+
+
+_CHAINED: Final = frozenset({"user", "assistant", "system", "attachment"})
+_line: Final = msgspec.json.Decoder(_Line)
+_said: Final = msgspec.json.Decoder(_Said)
+
+
+def read_conversation(path: Path) -> list[Entry]:
+    """Read the entries of a transcript in the order of its file; what is no entry is left out.
+
+    Raises OSError where the file cannot be read.
+    """
+    calls: dict[str, Call] = {}
+    entries = (_entry(*place, calls) for place in _lines(path))
+    return [entry for entry in entries if entry is not None]
+
+
+def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    with open_regular(path) as raw:
+        file, offset, number = io.BufferedReader(raw, 1 << 20), 0, 0  # type: ignore[type-var]
+        while data := file.readline(LONGEST_LINE):
+            number += 1
+            if data.endswith(b"\n"):
+                yield offset, number, data
+            offset += len(data)
+
+
+def _entry(offset: int, number: int, data: bytes, calls: dict[str, Call]) -> Entry | None:
+    text = data.strip(AROUND + b"\n")
+    if not text or text.startswith(SKIPPED):
+        return None
+    line = _decode(text)
+    if line is None or (line.type not in _CHAINED and not line.replacements):
+        return None
+    entry = Entry(
+        offset=offset,
+        length=len(data) - 1,
+        line=number,
+        type=line.type or "",
+        uuid=line.uuid,
+        parent=line.parent_uuid,
+        subtype=line.subtype,
+        at=to_ms(line.timestamp),
+        sidechain=bool(line.is_sidechain),
+        request=line.request_ref,
+    )
+    if line.type == "assistant":
+        return _answer(entry, line, calls)
+    if line.type == "user":
+        return _user(entry, line, calls)
+    if line.type == "attachment":
+        return _attachment(entry, line)
+    if line.type == "system":
+        return _system(entry, line)
+    named = [(each.tool_use_id, each.replacement) for each in line.replacements or ()]
+    return replace(entry, replaced=tuple((who, what or "") for who, what in named if who))
+
+
+def _decode(text: bytes) -> _Line | None:
+    try:
+        return _line.decode(text)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return _line.decode(mend(text))
+        except (NotJsonError, msgspec.DecodeError, RecursionError):
+            return None
+
+
+def _message(raw: Raw | UnsetType) -> _Said:
+    if raw is UNSET:
+        return _Said()
+    try:
+        return _said.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Of another kind than any version wrote: the line is there and says nothing.
+        return _Said()
+
+
+def _answer(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
+    said = _message(line.message)
+    made_up = said.model == SYNTHETIC or bool(line.is_api_error_message)
+    answer = replace(
+        entry,
+        role=Role.ASSISTANT,
+        pieces=pieces_of(said.content, PieceKind.TEXT, calls),
+        message_id=said.id,
+        model=clean_title(said.model or "") or None,
+        hidden=made_up,
+    )
+    if said.usage is None or made_up:
+        return answer
+    spent, context = read_usage(said.usage)
+    details = said.usage.output_tokens_details
+    return replace(
+        answer,
+        context_tokens=context,
+        output_tokens=spent.output_tokens,
+        thinking_tokens=details.thinking_tokens if details else None,
+    )
+
+
+def _user(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
+    kind = PieceKind.META if line.is_meta else PieceKind.PROMPT
+    if line.is_compact_summary:
+        kind = PieceKind.SUMMARY
+    elif line.origin and line.origin.kind == "task-notification":
+        kind = PieceKind.AGENT_RETURN
+    return replace(
+        entry,
+        role=Role.USER,
+        pieces=pieces_of(_message(line.message).content, kind, calls),
+        hidden=bool(line.is_visible_in_transcript_only) and not line.is_compact_summary,
+    )
+
+
+def _attachment(entry: Entry, line: _Line) -> Entry:
+    attachment = line.attachment or {}
+    kind = clean_title(str(attachment.get("type") or ""))
+    return replace(
+        entry,
+        role=Role.USER,
+        subtype=kind,
+        pieces=attached_pieces(kind, attachment, line.rendered),
+        snapshot=snapshot_of(attachment) if kind == "prompt_snapshot" else None,
+    )
+
+
+def _system(entry: Entry, line: _Line) -> Entry:
+    if line.subtype == "compact_boundary":
+        return replace(entry, boundary=_boundary(line.compact_metadata or _Compaction()))
+    if line.subtype == "local_command":
+        return replace(entry, role=Role.USER, pieces=command_pieces(line.content))
+    if line.subtype == "microcompact_boundary" and line.microcompact_metadata:
+        cleared = line.microcompact_metadata.compacted_tool_ids
+        return replace(entry, replaced=tuple((each, CLEARED) for each in cleared))
+    return entry
+
+
+def _boundary(said: _Compaction) -> Boundary:
+    messages, segment = said.preserved_messages, said.preserved_segment
+    ends = (segment.head_uuid, segment.tail_uuid) if segment else (None, None)
+    anchored = messages or segment
+    return Boundary(
+        trigger=clean_title(said.trigger) if said.trigger else None,
+        pre_tokens=said.pre_tokens,
+        post_tokens=said.post_tokens,
+        kept=messages.uuids if messages else (),
+        segment=(ends[0], ends[1]) if ends[0] and ends[1] else None,
+        anchor=anchored.anchor_uuid if anchored else None,
+    )
