@@ -46,9 +46,9 @@ _SAID_IN: Final = (
 
 _NAMED_IN: Final = ("filename", "displayPath", "path", "planFilePath")
 
-_REMINDER_CHARS: Final = 460
+_REMINDER_CHARS: Final = 458
 """Of a reminder of the task tools, which clients before 2.1.2xx rendered from a text of
-their own: characters of it in client 2.1.112."""
+their own: characters of it in client 2.1.329, which writes it down."""
 
 
 def attached_pieces(
