@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .context import Context, Reading, measure
+from .context import Context, measure
+from .counter import Counted
+from .evidence import Seen
 from .usage import Usage
-from .window import WindowEvidence, asked_large, find_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from .evidence import Evidence
     from .store.rows import AgentRow
 
 RESUMED_MS: Final = 2_000
@@ -76,19 +76,29 @@ class Agent(msgspec.Struct, frozen=True):
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
 
 
-def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]) -> Agent:  # noqa: FBT001
+def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
     """Say of an agent's row what it means, in a session that is live or not."""
     status = _status(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
     # All that a notification says is the last request with its output: close, not exact.
     estimate = row.post_tokens if row.post_tokens is not None else row.returned_total_tokens
-    window = find_window(
-        WindowEvidence(
-            model=row.model,
-            asked_model=asked_large(row.asked_model, row.model),
-            session_peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
-            model_peak_tokens=model_peaks.get(row.model or "", 0),
-        )
+    seen = Seen(
+        session_id=row.session_id,
+        agent_id=row.agent_id,
+        agent_type=row.agent_type,
+        cwd=row.cwd,
+        model=row.model,
+        asked_model=row.asked_model,
+        client_version=row.client_version,
+        peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
+    )
+    window = evidence.window_of(seen)
+    counted = Counted(
+        answer=answered,
+        output=row.answer_output or 0,
+        said=row.said_tokens,
+        added=row.added_tokens,
+        post=estimate,
     )
     return Agent(
         agent_id=row.agent_id,
@@ -98,7 +108,7 @@ def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]
         description=row.description or "",
         model=row.model,
         status=status,
-        context=measure(Reading(answered, estimate), window),
+        context=measure(counted, window, evidence.trigger_of(seen, window)),
         tool_uses=row.tool_uses,
         started_at=row.launched_at or row.started_at,
         ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,

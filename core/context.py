@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .counter import NO_NUMBERS, Counted, Numbers, numbers_of
 from .levels import Level, level_of
 
 if TYPE_CHECKING:
+    from .trigger import Trigger
     from .window import Window
 
 
@@ -21,21 +23,22 @@ class ContextState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """What the transcript says after its last boundary; tokens, None where it is silent."""
-
-    answer_tokens: int | None
-    """Input side of the last answer after the last boundary."""
-    post_tokens: int | None = None
-    """The client's estimate at that boundary."""
-
-
 class Context(msgspec.Struct, frozen=True):
     """A context's fill."""
 
     tokens: int | None
     state: ContextState
     window: Window
+    trigger: Trigger | None = None
+    numbers: Numbers = NO_NUMBERS
+
+    @property
+    def trigger_ratio(self) -> float | None:
+        """How far the compaction counter has come to the trigger, 0..1 and above."""
+        counter, trigger = self.numbers.counter, self.trigger
+        if counter is None or trigger is None or not trigger.tokens:
+            return None
+        return counter / trigger.tokens
 
     @property
     def ratio(self) -> float | None:
@@ -48,14 +51,17 @@ class Context(msgspec.Struct, frozen=True):
         return level_of(self.ratio)
 
 
-def measure(reading: Reading, window: Window) -> Context:
+def measure(
+    counted: Counted, window: Window, trigger: Trigger | None = None, report: int | None = None
+) -> Context:
     """Say what is in use: the last answer, else the boundary's estimate, else unknown.
 
     Source: claude-code-formats 3.1; before the first answer the client itself
     reports null, not 0.
     """
-    if reading.answer_tokens is not None:
-        return Context(reading.answer_tokens, ContextState.MEASURED, window)
-    if reading.post_tokens is not None:
-        return Context(reading.post_tokens, ContextState.ESTIMATED, window)
-    return Context(None, ContextState.UNKNOWN, window)
+    numbers = numbers_of(counted, report)
+    if counted.answer is not None:
+        return Context(counted.answer, ContextState.MEASURED, window, trigger, numbers)
+    if counted.post is not None:
+        return Context(counted.post, ContextState.ESTIMATED, window, trigger, numbers)
+    return Context(None, ContextState.UNKNOWN, window, trigger, numbers)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .agents import Agent, AgentStatus, make_agent
+from .evidence import Evidence, read_facts
 from .levels import LevelWarning, Point, find_warnings
-from .sessions import Evidence, Session, Status, make_session
+from .sessions import Session, Status, make_session
 from .store import agent_queries, queries
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_sessions(
     db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None = None
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
-    evidence = Evidence(queries.windows_seen(db), queries.model_peaks(db))
+    evidence = Evidence(read_facts(db))
     rows = queries.sessions(db, only)
     return sorted((make_session(row, evidence, now_ms) for row in rows), key=by_need)
 
@@ -80,9 +81,9 @@ def read_agents(
 ) -> list[Agent]:
     """Read the agents of every session, or only of those named, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
-    peaks = queries.model_peaks(db)
+    evidence = Evidence(read_facts(db))
     return [
-        make_agent(row, row.session_id in live, peaks) for row in agent_queries.agents(db, only)
+        make_agent(row, row.session_id in live, evidence) for row in agent_queries.agents(db, only)
     ]
 
 

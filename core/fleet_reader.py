@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .evidence import NO_EVIDENCE, Evidence, read_facts
 from .fleet import by_need, session_warnings
-from .sessions import ACTIVE_MS, Evidence, Session, Status, make_session
+from .sessions import ACTIVE_MS, Session, Status, make_session
 from .store import queries
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class FleetReader:
         self._db: Final = db
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
-        self._evidence = Evidence({}, {})
+        self._evidence = NO_EVIDENCE
         self._announced: set[tuple[object, ...]] = set()
 
     def read(self, changed: Iterable[str] | None, now_ms: int) -> tuple[Session, ...]:
@@ -35,9 +36,9 @@ class FleetReader:
 
         A window is judged by what all sessions show: new evidence reads them all again.
         """
-        evidence = Evidence(queries.windows_seen(self._db), queries.model_peaks(self._db))
-        if changed is None or evidence != self._evidence:
-            self._evidence = evidence
+        facts = read_facts(self._db)
+        if changed is None or facts != self._evidence.facts:
+            self._evidence = Evidence(facts)
             self._sessions = self._made(queries.sessions(self._db), now_ms)
         else:
             stale = set(changed) | self._no_longer_sure(now_ms)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .context import Context, Reading, measure
-from .window import WindowEvidence, asked_large, find_window
+from .context import Context, measure
+from .counter import Counted
+from .evidence import Seen
+from .models import LARGE_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from .evidence import Evidence
     from .store.rows import SessionRow
 
 ACTIVE_MS: Final = 120_000
@@ -69,27 +70,27 @@ class Session(msgspec.Struct, frozen=True):
     """Below Claude Code's projects folder."""
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """What the whole store tells of windows, in tokens."""
-
-    windows_seen: Mapping[tuple[str, str], int]
-    """By session and model."""
-    model_peaks: Mapping[str, int]
-
-
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     """Say of a session's row what it means at `now_ms`."""
-    model = row.answer_model or row.last_model or row.asked_model
+    asked, model = _models(row)
     status = _status(row, now_ms)
-    window = find_window(
-        WindowEvidence(
-            model=model,
-            asked_model=asked_large(row.asked_model, model),
-            status_line_tokens=evidence.windows_seen.get((row.session_id, model or "")),
-            session_peak_tokens=row.peak_tokens or 0,
-            limit_tokens=row.limit_tokens,
-            model_peak_tokens=evidence.model_peaks.get(model or "", 0),
-        )
+    seen = Seen(
+        session_id=row.session_id,
+        cwd=row.cwd,
+        model=model,
+        asked_model=asked,
+        client_version=row.client_version,
+        # What another model saw tells nothing of this one's window.
+        peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
+        limit_tokens=row.limit_tokens,
+    )
+    window = evidence.window_of(seen)
+    counted = Counted(
+        answer=row.answer_tokens,
+        output=row.answer_output or 0,
+        said=row.said_tokens,
+        added=row.added_tokens,
+        post=row.post_tokens,
     )
     return Session(
         session_id=row.session_id,
@@ -101,7 +102,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         status=status,
         live=row.live_status is not None or status in LIVE,
         tmux=row.tmux,
-        context=measure(Reading(row.answer_tokens, row.post_tokens), window),
+        context=measure(counted, window, evidence.trigger_of(seen, window)),
         too_long=TooLong(row.error_prompt_tokens, row.error_limit_tokens)
         if row.error_kind == TOO_LONG
         else None,
@@ -113,6 +114,19 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         last_activity_at=_last_activity(row),
         path=row.path,
     )
+
+
+def _models(row: SessionRow) -> tuple[str | None, str | None]:
+    """Name the model as it was asked for, and as the API calls it.
+
+    A model that was chosen after the last answer is the next request's.
+    """
+    if row.next_model:
+        return row.next_model, row.next_model.removesuffix(LARGE_MARK)
+    answered = row.answer_model or row.last_model
+    if answered is None and row.asked_model:
+        return row.asked_model, row.asked_model.removesuffix(LARGE_MARK)
+    return row.asked_model, answered
 
 
 def title_of(row: SessionRow) -> str:

@@ -2,83 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
-from typing import Final
-
 import msgspec
 
-SMALL_WINDOW: Final = 200_000
-"""Tokens; every model before the native 1M ones (reference: claude-code-formats 3.4)."""
-
-LARGE_WINDOW: Final = 1_000_000
-"""Tokens; the only larger window that there is."""
-
-LARGE_MARK: Final = "[1m]"
-"""What the client adds to a model's name; the API's name never has it (formats 3.4)."""
-
-
-class WindowSource(StrEnum):
-    """The evidence for a window, strongest first."""
-
-    STATUS_LINE = "status_line"
-    SESSION_USAGE = "session_usage"
-    API_ERROR = "api_error"
-    MODEL_USAGE = "model_usage"
-    MODEL_TABLE = "model_table"
-    ASSUMED = "assumed"
+from .claims import WORDS, Claim, Source, decide
+from .client_setup import NOTHING_SET, ClientSetup
+from .models import (
+    LARGE_MARK,
+    LARGE_WINDOW,
+    SMALL_WINDOW,
+    Version,
+    known_model,
+    table_window,
+    unknown_window,
+)
 
 
 class Window(msgspec.Struct, frozen=True):
     """A window in tokens, and how we know."""
 
     tokens: int
-    source: WindowSource
+    source: Source
+    contradicted: tuple[Claim, ...] = ()
+    """Weaker evidence that says another size."""
 
     @property
     def why(self) -> str:
         """The evidence in words for a person."""
-        return _WORDS[self.source]
-
-
-_WORDS: Final = {
-    WindowSource.STATUS_LINE: "the client's status line said so",
-    WindowSource.SESSION_USAGE: "this session used more than 200,000",
-    WindowSource.API_ERROR: "the API refused a prompt above it",
-    WindowSource.MODEL_USAGE: "another session of this model used more than 200,000",
-    WindowSource.MODEL_TABLE: "known of this model",
-    WindowSource.ASSUMED: "assumed: the model is not known",
-}
-
-# Models by family and version, without a date or a provider's prefix. Opus 4.6 and
-# Sonnet 4.6 have 1M at the API, but 200K in Claude Code unless asked for ([1m]).
-# Source: claude-code-formats 3.4; the 5.5 models confirmed on 2.1.329.
-_TABLE: Final = {
-    "opus-5-5": LARGE_WINDOW,
-    "sonnet-5-5": LARGE_WINDOW,
-    "haiku-5-5": LARGE_WINDOW,
-    "fable-5-1": LARGE_WINDOW,
-    "opus-5": LARGE_WINDOW,
-    "sonnet-5": LARGE_WINDOW,
-    "fable-5": LARGE_WINDOW,
-    "mythos-5": LARGE_WINDOW,
-    "opus-4-8": LARGE_WINDOW,
-    "opus-4-7": LARGE_WINDOW,
-    "opus-4-6": SMALL_WINDOW,
-    "sonnet-4-6": SMALL_WINDOW,
-    "opus-4-5": SMALL_WINDOW,
-    "sonnet-4-5": SMALL_WINDOW,
-    "haiku-4-5": SMALL_WINDOW,
-    "opus-4-1": SMALL_WINDOW,
-    "opus-4": SMALL_WINDOW,
-    "sonnet-4": SMALL_WINDOW,
-    "3-7-sonnet": SMALL_WINDOW,
-    "3-5-sonnet": SMALL_WINDOW,
-    "3-5-haiku": SMALL_WINDOW,
-    "3-opus": SMALL_WINDOW,
-}
-
-_FAMILY: Final = re.compile(r"claude-(?P<family>[a-z0-9-]+?)(?:-latest|-v\d+|[-@]\d{8}|:\d+)*$")
+        return WORDS[self.source]
 
 
 class WindowEvidence(msgspec.Struct, frozen=True):
@@ -87,34 +37,55 @@ class WindowEvidence(msgspec.Struct, frozen=True):
     model: str | None
     asked_model: str | None = None
     """The same with its mark for a large window, where the session was asked for it."""
+    version: Version | None = None
+    setup: ClientSetup = NOTHING_SET
     status_line_tokens: int | None = None
     """`context_window_size` of this session with this model."""
     session_peak_tokens: int = 0
     """Most that an answer of this model saw in this session."""
+    compacted_window: int | None = None
+    """The only window whose trigger the session's own automatic compactions fit."""
+    report_tokens: int | None = None
+    """Window that `/context` named in this session."""
     limit_tokens: int | None = None
     """The maximum that a refused prompt of this session was told."""
-    model_peak_tokens: int = 0
-    """Most that any session of this model saw."""
+    others_tokens: int | None = None
+    """Window that other sessions of this model and version show."""
 
 
 def find_window(evidence: WindowEvidence) -> Window:
-    """Decide the window in tokens (R: issue's order; reference: peers 0.1, formats 3.4).
+    """Decide the window in tokens (R: the issue's order; reference: peers 0.1, formats 3.4).
 
     A status line that a later answer outgrew is of an earlier setting and loses.
     """
-    seen = evidence.status_line_tokens
-    if seen and evidence.session_peak_tokens <= seen:
-        return Window(seen, WindowSource.STATUS_LINE)
-    if evidence.session_peak_tokens > SMALL_WINDOW:
-        return Window(LARGE_WINDOW, WindowSource.SESSION_USAGE)
-    if evidence.limit_tokens:
-        return Window(evidence.limit_tokens, WindowSource.API_ERROR)
-    if evidence.model_peak_tokens > SMALL_WINDOW:
-        return Window(LARGE_WINDOW, WindowSource.MODEL_USAGE)
-    known = table_window(evidence.asked_model) or table_window(evidence.model)
-    if known:
-        return Window(known, WindowSource.MODEL_TABLE)
-    return Window(SMALL_WINDOW, WindowSource.ASSUMED)
+    peak, seen = evidence.session_peak_tokens, evidence.status_line_tokens
+    claims: list[Claim] = []
+    if seen and peak <= seen:
+        claims.append(Claim(seen, Source.STATUS_LINE))
+    said = _by_setup(evidence)
+    if said and (said.tokens or 0) >= peak:
+        claims.append(said)
+    if peak > SMALL_WINDOW:
+        claims.append(Claim(max(LARGE_WINDOW, peak), Source.SESSION_USAGE))
+    claims += [
+        Claim(tokens, source)
+        for tokens, source in (
+            (evidence.compacted_window, Source.SESSION_COMPACTION),
+            (evidence.report_tokens, Source.CONTEXT_REPORT),
+            (evidence.limit_tokens, Source.API_ERROR),
+            (evidence.others_tokens, Source.OTHER_SESSIONS),
+        )
+        if tokens and tokens >= peak
+    ]
+    known = table_window(evidence.asked_model or evidence.model, evidence.version)
+    claims.append(
+        Claim(known, Source.TABLE)
+        if known
+        else Claim(unknown_window(evidence.version), Source.ASSUMED)
+    )
+    verdict = decide(claims)
+    winner = verdict.winner
+    return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicted)
 
 
 def asked_large(asked: str | None, model: str | None) -> str | None:
@@ -124,11 +95,9 @@ def asked_large(asked: str | None, model: str | None) -> str | None:
     return None
 
 
-def table_window(model: str | None) -> int | None:
-    """Window in tokens of a model id by the table, or None for one that it does not hold."""
-    if model is None:
-        return None
-    if model.endswith(LARGE_MARK):
-        return LARGE_WINDOW
-    found = _FAMILY.search(model)
-    return _TABLE.get(found["family"]) if found else None
+def _by_setup(evidence: WindowEvidence) -> Claim | None:
+    setup, asked = evidence.setup, evidence.asked_model or evidence.model
+    if setup.large_disabled and table_window(asked, evidence.version) == LARGE_WINDOW:
+        return Claim(SMALL_WINDOW, setup.large_disabled)
+    # Of a model that it knows the client believes no variable (seen in 2.1.329).
+    return setup.max_context if known_model(evidence.model) is None else None

@@ -21,6 +21,8 @@ def session_row(**fields: Any) -> SessionRow:
         "project": PROJECT,
         "gone": 0,
         "boundaries": 0,
+        "said_tokens": 0,
+        "added_tokens": 0,
         "agents": 0,
         "mtime_ns": 0,
     }
@@ -30,6 +32,6 @@ def session_row(**fields: Any) -> SessionRow:
 def agent_row(**fields: Any) -> AgentRow:
     """An agent of which nothing is known but its id."""
     row: dict[str, Any] = dict.fromkeys(AgentRow.__struct_fields__)
-    row |= {"agent_id": "a1", "session_id": SESSION}
+    row |= {"agent_id": "a1", "session_id": SESSION, "said_tokens": 0, "added_tokens": 0}
     row |= fields
     return AgentRow(**row)

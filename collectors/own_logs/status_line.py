@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import UNSET
 
+from ...core.models import LARGE_MARK
 from ...core.store.facts import WindowSeen
 from ...core.store.log_facts import LogFacts, StatusSnapshot
-from ...core.window import LARGE_MARK
 from ..clean import clean_title
 from ..transcripts.lines import Count, Usage
 from .log_record import BadRecordError, bad_line, decode, decode_record

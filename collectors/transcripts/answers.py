@@ -11,7 +11,7 @@ from ..clean import clean_title
 from ..times import to_ms
 from .keys import text_key
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
-from .usage import read_usage
+from .usage import last_output, read_usage
 
 if TYPE_CHECKING:
     from .glance import Glance, MessageGlance
@@ -104,4 +104,5 @@ def to_fact(answer: Answer) -> ResponseFact:
         sidechain=answer.sidechain,
         tools=answer.tools,
         request=text_key(answer.request_ref) if answer.request_ref else None,
+        last_output_tokens=last_output(answer.usage),
     )

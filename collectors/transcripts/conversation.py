@@ -109,7 +109,7 @@ def read_conversation(path: Path) -> list[Entry]:
     Raises OSError where the file cannot be read.
     """
     calls: dict[str, Call] = {}
-    entries = (_entry(*place, calls) for place in _lines(path))
+    entries = (read_entry(offset, data, calls, number) for offset, number, data in _lines(path))
     return [entry for entry in entries if entry is not None]
 
 
@@ -123,7 +123,8 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
             offset += len(data)
 
 
-def _entry(offset: int, number: int, data: bytes, calls: dict[str, Call]) -> Entry | None:
+def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0) -> Entry | None:
+    """Read one line; None for what is no entry. `calls` is kept from line to line."""
     text = data.strip(AROUND + b"\n")
     if not text or text.startswith(SKIPPED):
         return None
@@ -132,7 +133,7 @@ def _entry(offset: int, number: int, data: bytes, calls: dict[str, Call]) -> Ent
         return None
     entry = Entry(
         offset=offset,
-        length=len(data) - 1,
+        length=len(data.removesuffix(b"\n")),
         line=number,
         type=line.type or "",
         uuid=line.uuid,

@@ -23,6 +23,7 @@ from .inner_agents import prompt_key
 from .line_types import TOOLS_THAT_START_AGENTS
 from .lines import AgentInput, decode_part
 from .links import fork_parent
+from .pending import Pending
 
 if TYPE_CHECKING:
     from ...core.store.facts import (
@@ -51,6 +52,7 @@ class Gathered:
         self.times: list[str] = []
         self.cwd = self.version = ""
         self.session: dict[str, str] = {}
+        self.model_offset: int | None = None
         self.answers: Final = Answers()
         self.boundaries: list[BoundaryFact] = []
         self.errors: list[ErrorFact] = []
@@ -63,6 +65,7 @@ class Gathered:
         self.links: dict[tuple[LinkKind, str], LinkFact] = {}
         self.requests: list[RequestFact] = []
         self.parts: list[PartFact] = []
+        self.pending: Final = Pending()
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -86,6 +89,7 @@ class Gathered:
                 opened_at=opened_at,
                 cwd=clean_path(self.cwd) or None,
                 client_version=clean_title(self.version) or None,
+                model_offset=self.model_offset,
                 **self.session,
             ),
             responses=self.answers.to_facts(),
@@ -100,6 +104,7 @@ class Gathered:
             links=tuple(self.links.values()),
             requests=tuple(self.requests),
             parts=tuple(self.parts),
+            additions=self.pending.to_facts(),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
@@ -150,6 +155,7 @@ class Gathered:
 
     def note_boundary(self, offset: int, line: Line) -> None:
         """Keep a compaction."""
+        self.pending.compacted()
         said = line.compact_metadata
         kept = said.preserved_messages.uuids if said and said.preserved_messages else None
         self.boundaries.append(

@@ -33,6 +33,10 @@ def read_block(source: SourceFile, block: Block) -> Facts:
     return reading.found.facts()
 
 
+_ADDED: Final = frozenset({"attachment", "system"})
+"""Types of lines, besides messages, of which a request holds some."""
+
+
 class _Reading:
     """One run of lines: each is looked at, and only those that need it are decoded whole."""
 
@@ -110,6 +114,8 @@ class _Reading:
         if kind == "assistant" and message:
             self._take_assistant(offset, line, seen, message)
         elif kind == "user" and message:
+            if found.is_agent or not seen.is_sidechain:
+                found.pending.add(offset, line)
             if not is_tool_result(message) or brings_agent(seen) or seen.is_compact_summary:
                 whole_lines.read_user(self.found, offset, decode_line(line))
         else:
@@ -124,6 +130,8 @@ class _Reading:
             return
         calls = tool_calls(message)
         aside = not found.is_agent and seen.is_sidechain is True
+        if not aside:
+            found.pending.answer(offset, line, message.id)
         tools = tools_in(calls) if calls else ""
         found.answers.add(offset, seen, message, sidechain=aside, tools=tools)
         if found.is_agent or (
@@ -133,6 +141,8 @@ class _Reading:
 
     def _take_other(self, offset: int, line: memoryview, seen: Glance) -> None:
         kind = seen.type or "no type"
+        if kind in _ADDED and (self.found.is_agent or not seen.is_sidechain):
+            self.found.pending.add(offset, line)
         reader = whole_lines.READERS.get(kind)
         if reader:
             reader(self.found, offset, decode_line(line))

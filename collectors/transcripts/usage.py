@@ -18,6 +18,12 @@ def read_usage(usage: UsageLine) -> tuple[Usage, int]:
     return spent, context_tokens(spent if last is None else _usage(last))
 
 
+def last_output(usage: UsageLine) -> int | None:
+    """Read the output of the last step of a server-side tool loop; None where there was none."""
+    last = _last_message(usage.iterations) if usage.iterations else None
+    return None if last is None else last.output_tokens
+
+
 def _last_message(iterations: list[Iteration]) -> Iteration | None:
     """Find the last step that was the model's own (a server's tool may report its own usage)."""
     for step in reversed(iterations):

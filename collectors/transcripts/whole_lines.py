@@ -75,6 +75,7 @@ def read_attachment(into: Gathered, offset: int, line: Line) -> None:
     elif attachment and kind == "model":
         if attachment.identity and attachment.identity.model_id:
             into.session["model"] = clean_title(attachment.identity.model_id)
+            into.model_offset = offset
     elif kind in ATTACHMENTS:
         into.ignored[f"attachment/{kind}"] += 1
     else:

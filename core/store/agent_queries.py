@@ -127,11 +127,13 @@ _ANSWERS: Final = f"""
 answer AS MATERIALIZED (
     SELECT o.session_id, o.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
         r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        COALESCE(r.last_output_tokens, r.output_tokens) AS last_output_tokens,
         NOT EXISTS ({_EARLIER.format(table="response")}) AS counts
     FROM own o JOIN response r USING (file_id) JOIN file f USING (file_id)
     UNION ALL
     SELECT a.session_id, a.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
         r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        COALESCE(r.last_output_tokens, r.output_tokens),
         NOT EXISTS ({_EARLIER.format(table="response")})
     FROM aside a
     JOIN (SELECT DISTINCT file_id, root, message_id FROM aside_line
@@ -141,12 +143,13 @@ answer AS MATERIALIZED (
     SELECT p.session_id, p.agent_id, r.offset, r.at, r.model, r.context_tokens,
         LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', '')),
         r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
-        NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
+        r.output_tokens, NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
         AND NOT EXISTS ({_EARLIER.format(table="step")})
     FROM stepped p JOIN step r USING (file_id, agent_id) JOIN file f USING (file_id)
 ),
 last AS MATERIALIZED (
-    SELECT session_id, agent_id, MAX(offset) AS offset, model, context_tokens
+    SELECT session_id, agent_id, MAX(offset) AS offset, model, context_tokens, last_output_tokens
+        AS output_tokens
     FROM answer GROUP BY session_id, agent_id
 ),
 peak AS MATERIALIZED (
@@ -165,6 +168,11 @@ spent AS MATERIALIZED (
 )
 """
 
+_ADDED: Final = """
+    (SELECT COALESCE(SUM(x.tokens), 0) FROM addition x WHERE x.file_id = k.own_file
+        AND x.offset > COALESCE(b.offset, -1) AND x.message IS {who})
+"""
+
 # The last request of an agent that is known by its steps stands in no progress line; its
 # return says what that one saw and spent.
 _AGENTS: Final = f"""
@@ -175,8 +183,10 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     COALESCE(r.model, t.model, k.model, k.asked_model), COALESCE(k.model, k.asked_model),
     k.launched_at, COALESCE(s.started_at, k.started_at, u.first_at),
     COALESCE(s.last_at, k.last_at, u.last_at), e.at, e.status, k.finished,
+    COALESCE(s.client_version, v.client_version), COALESCE(s.cwd, v.cwd),
     CASE WHEN w.file_id IS NOT NULL THEN COALESCE(t.context_tokens, r.context_tokens)
         WHEN r.offset > COALESCE(b.offset, -1) THEN r.context_tokens END,
+    r.output_tokens, {_ADDED.format(who="NOT NULL")}, {_ADDED.format(who="NULL")},
     b.post_tokens, h.tokens, t.context_tokens, t.total_tokens,
     COALESCE(t.tool_uses, u.tool_uses),
     y.summary_id, y.text, y.lines, y.chars, n.tokens, p.text, k.mtime_ns,
@@ -191,6 +201,8 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     u.output_tokens + COALESCE(q.output_tokens, 0)
 FROM known k
 LEFT JOIN session s ON s.file_id = k.own_file
+LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x
+    WHERE x.session_id = k.session_id AND x.kind = 'session' ORDER BY x.gone LIMIT 1)
 LEFT JOIN stepped w ON w.session_id = k.session_id AND w.agent_id = k.agent_id
 LEFT JOIN returned t ON t.session_id = k.session_id AND t.agent_id = COALESCE(
     (SELECT x.agent_id FROM returned x

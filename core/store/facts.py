@@ -63,12 +63,24 @@ class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Its tool calls, each once: the end of the call's id, and a comma after it."""
     request: int | None = None
     """Key of the `api-request` that it answers."""
+    last_output_tokens: int | None = None
+    """Output of the last iteration, where there were several."""
 
 
 def join_tools(known: str, more: str) -> str:
     """Add the tool calls that are not known yet; each ends with a comma (ResponseFact.tools)."""
     names = dict.fromkeys(f"{known}{more}".split(",")[:-1])
     return "".join(f"{name}," for name in names)
+
+
+class AdditionFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A line after the last answer began: its own, or what the next request will add."""
+
+    offset: int
+    message: int | None
+    """Key of the answer's id in the answer's own lines, whose tokens the API reports."""
+    tokens: int
+    """By the client's own estimate."""
 
 
 class PeakFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -261,6 +273,8 @@ class SessionFact(msgspec.Struct, frozen=True, array_like=True):
     last_prompt: str | None = None
     model: str | None = None
     """The model that was asked for, known before the first answer."""
+    model_offset: int | None = None
+    """Of the line that named it: what stands after the last answer is the next one's."""
 
 
 class BadLine(msgspec.Struct, frozen=True, array_like=True):
@@ -289,6 +303,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     links: tuple[LinkFact, ...] = ()
     requests: tuple[RequestFact, ...] = ()
     parts: tuple[PartFact, ...] = ()
+    additions: tuple[AdditionFact, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

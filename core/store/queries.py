@@ -27,7 +27,7 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
     A session that stands in two folders (/cd moved it) is told by its newer file.
     """
     where, values = only_in("f.session_id", only)
-    return records(SessionRow, db, _SESSIONS.format(where=where), values)
+    return records(SessionRow, db, _SESSIONS.format(where=where, **ADDITIONS), values)
 
 
 def summaries(
@@ -73,17 +73,6 @@ def fill(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -
 def spent(db: sqlite3.Connection) -> list[SpentRow]:
     """Add up the answers by session; every message of the store counts once (R: totals)."""
     return records(SpentRow, db, _SPENT, [])
-
-
-def model_peaks(db: sqlite3.Connection) -> dict[str, int]:
-    """Most that any answer of each model saw, in tokens."""
-    return {row[0]: row[1] for row in db.execute(_MODEL_PEAKS)}
-
-
-def windows_seen(db: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    """Windows that status lines showed, in tokens, by session and model."""
-    rows = db.execute("SELECT session_id, model, window_tokens FROM window_seen")
-    return {(row[0], row[1]): row[2] for row in rows}
 
 
 def counts(db: sqlite3.Connection) -> dict[str, int]:
@@ -178,8 +167,6 @@ def match_expression(search: str) -> str:
     return " ".join(words) + "*" if words else ""
 
 
-_MODEL_PEAKS: Final = "SELECT model, MAX(peak_tokens) FROM model_use GROUP BY model"
-
 _UNKNOWN_TYPES: Final = """
 SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type
 UNION ALL
@@ -199,6 +186,13 @@ SELECT COUNT(*) AS files,
     (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
 FROM file
 """
+
+_ADDED: Final = """
+    (SELECT COALESCE(SUM(a.tokens), 0) FROM addition a WHERE a.file_id = f.file_id
+        AND a.offset > COALESCE(cut, -1) AND a.message IS {who})
+"""
+
+ADDITIONS: Final = {"said": _ADDED.format(who="NOT NULL"), "added": _ADDED.format(who="NULL")}
 
 # The last answer is looked for after the last boundary only: before it stands what
 # the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
@@ -221,7 +215,12 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
     IIF(answered > COALESCE(cut, -1), r.model, NULL),
     IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
+    COALESCE(r.last_output_tokens, r.output_tokens),
     r.model,
+    COALESCE(
+        (SELECT w.model FROM window_seen w WHERE w.session_id = f.session_id AND w.at > r.at
+            AND w.model <> r.model ORDER BY w.at DESC LIMIT 1),
+        IIF(s.model_offset > answered, s.model, NULL)),
     (SELECT peak_tokens FROM model_use u
         WHERE u.file_id = f.file_id AND u.model = r.model AND u.sidechain = 0),
     IIF(refused > COALESCE(answered, -1), e.kind, NULL),
@@ -231,6 +230,7 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id
         AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
             WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
+    {said}, {added},
     (SELECT COUNT(*) FROM (
         SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
             WHERE o.session_id = f.session_id

@@ -31,8 +31,12 @@ class SessionRow(msgspec.Struct, frozen=True):
     boundaries: int
     answer_model: str | None
     answer_tokens: int | None
+    answer_output: int | None
+    """Of the last iteration of that answer."""
     last_model: str | None
     """Of the last answer at all, before the boundary too."""
+    next_model: str | None
+    """Chosen after the last answer, with its mark for a large window."""
     peak_tokens: int | None
     """Most that an answer of the last answer's model saw."""
     error_kind: str | None
@@ -42,6 +46,10 @@ class SessionRow(msgspec.Struct, frozen=True):
     error_limit_tokens: int | None
     limit_tokens: int | None
     """The largest limit that the API named in this file."""
+    said_tokens: int
+    """The client's estimate of the last answer's own texts."""
+    added_tokens: int
+    """The client's estimate of what stands after it."""
     agents: int
     live_status: str | None
     live_name: str | None
@@ -66,7 +74,12 @@ class AgentRow(msgspec.Struct, frozen=True):
     returned_at: int | None
     return_status: str | None
     finished: int | None
+    client_version: str | None
+    cwd: str | None
     answer_tokens: int | None
+    answer_output: int | None
+    said_tokens: int
+    added_tokens: int
     post_tokens: int | None
     peak_tokens: int | None
     returned_context_tokens: int | None

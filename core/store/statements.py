@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .facts import (
+    AdditionFact,
     AgentMeta,
     BadLine,
     BoundaryFact,
@@ -56,6 +57,7 @@ WHERE excluded.last_offset > last_offset
 
 RESPONSE_UPSERT: Final = _insert("response", ResponseFact, "", "file_id") + _LATER_LINE.format(
     more="request = COALESCE(request, excluded.request),"
+    " last_output_tokens = excluded.last_output_tokens,"
 )
 
 STEP_UPSERT: Final = (
@@ -76,6 +78,22 @@ INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
 INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
 INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
 INSERT_PART: Final = _insert_fact("request_part", PartFact)
+INSERT_ADDITION: Final = _insert_fact("addition", AdditionFact)
+
+# What stands before an answer is in what the API reported of it: only the last answer of a
+# segment is kept, and what follows it. Before a boundary that tells how full it was then.
+_NO_BOUNDARY: Final = """NOT EXISTS (SELECT 1 FROM boundary b
+    WHERE b.file_id = ?1 AND b.offset BETWEEN {low}.offset AND {high}.offset)"""
+
+FORGET_ADDITIONS: Final = f"""
+DELETE FROM addition WHERE file_id = ?1 AND EXISTS (
+    SELECT 1 FROM addition later WHERE later.file_id = ?1 AND later.message IS NOT NULL
+    AND later.offset > addition.offset AND {_NO_BOUNDARY.format(low="addition", high="later")}
+    AND later.message IS NOT (SELECT said.message FROM addition said
+        WHERE said.file_id = ?1 AND said.message IS NOT NULL AND said.offset <= addition.offset
+        AND {_NO_BOUNDARY.format(low="said", high="addition")}
+        ORDER BY said.offset DESC LIMIT 1))
+"""
 
 _FIRST: Final = ("opened_at", "forked_from", "first_prompt")
 _NEWEST: Final = (
@@ -86,6 +104,7 @@ _NEWEST: Final = (
     "summary_title",
     "last_prompt",
     "model",
+    "model_offset",
 )
 
 SESSION_UPSERT: Final = (

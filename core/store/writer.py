@@ -13,6 +13,8 @@ from .database import open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
 from .inner_rows import insert_inner
 from .statements import (
+    FORGET_ADDITIONS,
+    INSERT_ADDITION,
     INSERT_AGENT_RETURN,
     INSERT_API_ERROR,
     INSERT_BAD_LINE,
@@ -270,10 +272,13 @@ class Writer:
             (INSERT_LINK, facts.links),
             (INSERT_REQUEST, facts.requests),
             (INSERT_PART, facts.parts),
+            (INSERT_ADDITION, facts.additions),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
         insert_inner(self._connection, file_id, facts)
+        if facts.additions:
+            self._connection.execute(FORGET_ADDITIONS, [file_id])
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
 

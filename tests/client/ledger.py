@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.agents import AgentStatus
 from ctxtop.core.context import ContextState
-from ctxtop.core.window import LARGE_MARK
+from ctxtop.core.models import LARGE_MARK
 from ctxtop.tui.formats import percent
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.own_logs.logs import logs_of
+from ctxtop.core.claims import Source
 from ctxtop.core.context import ContextState
 from ctxtop.core.sessions import ACTIVE_MS, Status
 from ctxtop.core.store.log_facts import Log
-from ctxtop.core.window import WindowSource
 
 from .lab import LARGE, SMALL
 
@@ -43,7 +43,7 @@ def test_the_status_line_says_the_same(lab: Lab, judge: Judge, model: str) -> No
     window = lab.ctxtop(store).sessions[session.session_id].context.window
     assert (window.tokens, window.source) == (
         session.context.window.tokens,
-        WindowSource.STATUS_LINE,
+        Source.STATUS_LINE,
     )
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.plugin import log
 from ctxtop.collectors.transcripts.sent import find_spoken, read_back
+from ctxtop.core.claims import Source
 from ctxtop.core.store import link_queries, log_queries, request_queries
 from ctxtop.core.store import surroundings_queries as surroundings
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.surroundings_facts import DefinitionKind
-from ctxtop.core.window import WindowSource
 
 from .ledger import is_main
 
@@ -121,7 +121,7 @@ def test_every_hook_and_snapshot_is_in_the_store_once(lab: Lab, judge: Judge) ->
         assert all(snapshot.used_percentage is not None for snapshot in snapshots[1:])
         assert log_queries.bad_lines(db) == []
     window = session.context.window
-    assert (window.tokens, window.source) == (200_000, WindowSource.STATUS_LINE)
+    assert (window.tokens, window.source) == (200_000, Source.STATUS_LINE)
 
 
 def test_settings_and_definitions_are_those_that_the_client_takes(lab: Lab, judge: Judge) -> None:

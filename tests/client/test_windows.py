@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.window import LARGE_MARK, SMALL_WINDOW, table_window
+from ctxtop.core.models import LARGE_MARK, SMALL_WINDOW, table_window
 
 from .lab import LARGE, SMALL
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.own_logs.status_line import read_snapshots
 from ctxtop.collectors.plugin.log import record
+from ctxtop.core.claims import Source
 from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import log_queries, log_writer, queries
+from ctxtop.core.store import evidence_queries, log_queries, log_writer
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_facts import Log
-from ctxtop.core.window import WindowSource
 
 from ..logs import log_file, part_name
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
@@ -56,7 +56,8 @@ def kept(store: Path, session: str = SESSION) -> list[SnapshotRow]:
 
 def windows(store: Path) -> dict[tuple[str, str], int]:
     with closing(open_reader(store)) as db:
-        return queries.windows_seen(db)
+        rows = evidence_queries.windows_seen(db)
+    return {(row.session_id, row.model): row.window_tokens for row in rows}
 
 
 FULL = {
@@ -206,7 +207,7 @@ def test_the_newest_snapshot_of_each_session_and_model_counts(
         reasons = [reason for *_, reason in log_queries.bad_lines(db)]
     assert (session.context.window.tokens, session.context.window.source) == (
         300_000,
-        WindowSource.STATUS_LINE,
+        Source.STATUS_LINE,
     )
     assert len(reasons) == 5
     assert (reasons[0], reasons[-1]) == ("not JSON", "names no session")

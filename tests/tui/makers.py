@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.agents import Agent, AgentStatus
+from ctxtop.core.claims import Source
 from ctxtop.core.context import Context, ContextState
 from ctxtop.core.sessions import Session, Status
 from ctxtop.core.store.rows import SummaryRow
-from ctxtop.core.window import Window, WindowSource
+from ctxtop.core.window import Window
 from msgspec.structs import replace
 
 from .support import NOW_MS
@@ -16,7 +17,7 @@ from .support import NOW_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WINDOW: Final = Window(200_000, WindowSource.MODEL_TABLE)
+WINDOW: Final = Window(200_000, Source.TABLE)
 
 
 def context(tokens: int | None, state: str = "measured") -> Context:

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from ctxtop.core.agents import RESUMED_MS, Agent, AgentStatus, make_agent
+from ctxtop.core.claims import Source
 from ctxtop.core.context import ContextState
-from ctxtop.core.window import WindowSource
+from ctxtop.core.evidence import NO_EVIDENCE
 
 from ..rows import agent_row
 from ..transcripts import MODEL
 
 
 def agent(live: bool = False, **fields: Any) -> Agent:
-    return make_agent(agent_row(**fields), live, {})
+    return make_agent(agent_row(**fields), live, NO_EVIDENCE)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_its_own_answer_is_better_than_what_its_parent_was_told() -> None:
 def test_a_peak_above_the_small_window_tells_the_window() -> None:
     made = agent(model=MODEL, peak_tokens=250_000)
 
-    assert made.context.window.source is WindowSource.SESSION_USAGE
+    assert made.context.window.source is Source.SESSION_USAGE
 
 
 def test_a_result_has_its_measures() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.context import ContextState, Reading, measure
+from ctxtop.core.claims import Source
+from ctxtop.core.context import ContextState, measure
+from ctxtop.core.counter import Counted
 from ctxtop.core.levels import Level
+from ctxtop.core.trigger import Trigger
 from ctxtop.core.usage import Usage, context_tokens
-from ctxtop.core.window import Window, WindowSource
+from ctxtop.core.window import Window
 
-WINDOW = Window(200_000, WindowSource.MODEL_TABLE)
+WINDOW = Window(200_000, Source.TABLE)
 
 
 def test_the_output_is_not_in_the_context() -> None:
@@ -20,31 +23,52 @@ def test_the_output_is_not_in_the_context() -> None:
 
 
 def test_an_answer_is_measured_also_where_a_boundary_was_before_it() -> None:
-    context = measure(Reading(answer_tokens=50_000, post_tokens=9_000), WINDOW)
+    context = measure(Counted(answer=50_000, post=9_000), WINDOW)
 
     assert (context.tokens, context.state) == (50_000, ContextState.MEASURED)
     assert context.ratio == 0.25
 
 
 def test_a_boundary_is_an_estimate_until_the_next_answer() -> None:
-    context = measure(Reading(answer_tokens=None, post_tokens=9_000), WINDOW)
+    context = measure(Counted(post=9_000), WINDOW)
 
     assert (context.tokens, context.state) == (9_000, ContextState.ESTIMATED)
 
 
 def test_before_the_first_answer_nothing_is_known_not_zero() -> None:
-    context = measure(Reading(answer_tokens=None), WINDOW)
+    context = measure(Counted(), WINDOW)
 
     assert (context.tokens, context.ratio, context.level) == (None, None, None)
     assert context.state is ContextState.UNKNOWN
 
 
 def test_an_answer_of_no_tokens_is_measured() -> None:
-    assert measure(Reading(0, 9_000), WINDOW).state is ContextState.MEASURED
+    assert measure(Counted(answer=0, post=9_000), WINDOW).state is ContextState.MEASURED
 
 
 def test_more_than_the_window_is_not_clamped() -> None:
-    context = measure(Reading(210_000), WINDOW)
+    context = measure(Counted(answer=210_000), WINDOW)
 
     assert context.ratio == pytest.approx(1.05)
     assert context.level is Level.OVERFLOW
+
+
+def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_window() -> None:
+    counted = Counted(answer=100_000, output=20_000, said=90, added=5_250)
+    context = measure(counted, WINDOW, Trigger(167_000, Source.TABLE), report=99_000)
+
+    assert context.ratio == 0.5
+    assert context.trigger_ratio == 0.75
+    numbers = context.numbers
+    assert (numbers.fill, numbers.counter, numbers.hook, numbers.report) == (
+        100_000,
+        125_250,
+        120_000,
+        99_000,
+    )
+
+
+def test_without_a_trigger_there_is_no_way_to_it() -> None:
+    assert measure(Counted(answer=1), WINDOW).trigger_ratio is None
+    assert measure(Counted(answer=1), WINDOW, Trigger(None, Source.TABLE)).trigger_ratio is None
+    assert measure(Counted(), WINDOW, Trigger(167_000, Source.TABLE)).trigger_ratio is None

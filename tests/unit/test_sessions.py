@@ -7,11 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ctxtop.core.claims import Source
 from ctxtop.core.context import ContextState
+from ctxtop.core.evidence import NO_EVIDENCE, Evidence, Facts
 from ctxtop.core.fleet import by_need
 from ctxtop.core.sessions import (
     ACTIVE_MS,
-    Evidence,
     Session,
     Status,
     TooLong,
@@ -19,17 +20,16 @@ from ctxtop.core.sessions import (
     project_name,
     title_of,
 )
-from ctxtop.core.window import WindowSource
+from ctxtop.core.store.evidence_queries import SeenRow
 
 from ..rows import session_row
 from ..transcripts import MODEL, SESSION
 
 NOW = 1_800_000_000_000
-NOTHING = Evidence({}, {})
 
 
 def session(**fields: Any) -> Session:
-    return make_session(session_row(**fields), NOTHING, NOW)
+    return make_session(session_row(**fields), NO_EVIDENCE, NOW)
 
 
 def test_titles_come_in_their_order() -> None:
@@ -109,11 +109,11 @@ def test_another_refusal_is_told_in_the_apis_words() -> None:
 
 
 def test_the_window_is_that_of_the_last_answers_model() -> None:
-    evidence = Evidence({(SESSION, MODEL): 150_000}, {"claude-old": 900_000})
+    shown = SeenRow(SESSION, MODEL, None, "2.1.329", 150_000)
     row = session_row(answer_model=MODEL, last_model="claude-old", answer_tokens=75_000)
-    made = make_session(row, evidence, NOW)
+    made = make_session(row, Evidence(Facts(seen=(shown,))), NOW)
 
-    assert (made.model, made.context.window.source) == (MODEL, WindowSource.STATUS_LINE)
+    assert (made.model, made.context.window.source) == (MODEL, Source.STATUS_LINE)
     assert made.context.ratio == 0.5
 
 
@@ -128,6 +128,19 @@ def test_before_the_first_answer_the_asked_model_gives_the_window() -> None:
 
     assert made.context.window.tokens == 1_000_000
     assert made.context.state is ContextState.UNKNOWN
+
+
+def test_a_model_that_was_chosen_after_the_last_answer_is_the_next_ones() -> None:
+    made = session(
+        answer_model="claude-haiku-4-5",
+        last_model="claude-haiku-4-5",
+        answer_tokens=190_000,
+        peak_tokens=190_000,
+        next_model="claude-sonnet-4-6[1m]",
+    )
+
+    assert (made.model, made.context.window.tokens) == ("claude-sonnet-4-6", 1_000_000)
+    assert made.context.ratio == 0.19
 
 
 def test_who_needs_a_person_comes_first() -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TABLES = {
+    "addition",
+    "client_environment",
     "aside_line",
     "request",
     "request_part",

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.window import (
-    LARGE_WINDOW,
-    SMALL_WINDOW,
-    WindowEvidence,
-    WindowSource,
-    find_window,
-    table_window,
-)
+from ctxtop.core.claims import Claim, Source
+from ctxtop.core.client_setup import ClientSetup
+from ctxtop.core.models import LARGE_WINDOW, SMALL_WINDOW, table_window
+from ctxtop.core.window import WindowEvidence, find_window
 from msgspec.structs import replace
 
 ALL = WindowEvidence(
-    model="claude-opus-4-6",
+    model="claude-opus-5",
+    setup=ClientSetup(large_disabled=Source.SETTINGS),
     status_line_tokens=500_000,
-    session_peak_tokens=300_000,
+    session_peak_tokens=190_000,
+    compacted_window=300_000,
+    report_tokens=350_000,
     limit_tokens=400_000,
-    model_peak_tokens=600_000,
+    others_tokens=600_000,
 )
 
 
@@ -27,9 +26,12 @@ def test_the_evidence_counts_in_its_order() -> None:
     evidence = ALL
     for weaker in (
         {"status_line_tokens": None},
-        {"session_peak_tokens": 200_000},
+        {"setup": ClientSetup(), "session_peak_tokens": 210_000},
+        {"session_peak_tokens": 190_000},
+        {"compacted_window": None},
+        {"report_tokens": None},
         {"limit_tokens": None},
-        {"model_peak_tokens": 200_000},
+        {"others_tokens": None},
         {"model": "some-other-model"},
         {},
     ):
@@ -39,25 +41,86 @@ def test_the_evidence_counts_in_its_order() -> None:
         evidence = replace(evidence, **weaker)
 
     assert found == [
-        (WindowSource.STATUS_LINE, 500_000),
-        (WindowSource.SESSION_USAGE, LARGE_WINDOW),
-        (WindowSource.API_ERROR, 400_000),
-        (WindowSource.MODEL_USAGE, LARGE_WINDOW),
-        (WindowSource.MODEL_TABLE, SMALL_WINDOW),
-        (WindowSource.ASSUMED, SMALL_WINDOW),
+        (Source.STATUS_LINE, 500_000),
+        (Source.SETTINGS, SMALL_WINDOW),
+        (Source.SESSION_USAGE, LARGE_WINDOW),
+        (Source.SESSION_COMPACTION, 300_000),
+        (Source.CONTEXT_REPORT, 350_000),
+        (Source.API_ERROR, 400_000),
+        (Source.OTHER_SESSIONS, 600_000),
+        (Source.TABLE, LARGE_WINDOW),
+        (Source.ASSUMED, LARGE_WINDOW),
     ]
+
+
+def test_what_contradicts_the_winner_is_kept() -> None:
+    evidence = replace(ALL, others_tokens=500_000)
+
+    assert find_window(evidence).contradicted == (
+        Claim(200_000, Source.SETTINGS),
+        Claim(300_000, Source.SESSION_COMPACTION),
+        Claim(350_000, Source.CONTEXT_REPORT),
+        Claim(400_000, Source.API_ERROR),
+    )
+
+
+def test_what_the_session_outgrew_is_no_evidence() -> None:
+    evidence = WindowEvidence("claude-opus-5", session_peak_tokens=700_000, report_tokens=600_000)
+
+    window = find_window(evidence)
+
+    assert (window.tokens, window.source) == (LARGE_WINDOW, Source.SESSION_USAGE)
+    assert window.contradicted == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens"),
+    [(None, LARGE_WINDOW), ((2, 1, 329), LARGE_WINDOW), ((2, 1, 193), SMALL_WINDOW)],
+)
+def test_what_is_not_known_is_assumed_as_the_client_does(
+    version: tuple[int, ...] | None, tokens: int
+) -> None:
+    window = find_window(WindowEvidence("my-own-model", version=version))
+
+    assert (window.tokens, window.source) == (tokens, Source.ASSUMED)
+
+
+def test_a_variable_tells_the_window_of_an_unknown_model_only() -> None:
+    setup = ClientSetup(max_context=Claim(300_000, Source.ENVIRONMENT))
+
+    unknown = find_window(WindowEvidence("my-own-model", setup=setup))
+    known = find_window(WindowEvidence("claude-haiku-4-5", setup=setup))
+
+    assert (unknown.tokens, unknown.source) == (300_000, Source.ENVIRONMENT)
+    assert (known.tokens, known.source) == (SMALL_WINDOW, Source.TABLE)
+
+
+def test_the_mark_asks_for_the_large_window_unless_that_is_switched_off() -> None:
+    asked = WindowEvidence("claude-sonnet-4-6", asked_model="claude-sonnet-4-6[1m]")
+    held = replace(asked, setup=ClientSetup(large_disabled=Source.ENVIRONMENT))
+
+    assert find_window(asked).tokens == LARGE_WINDOW
+    assert (find_window(held).tokens, find_window(held).source) == (
+        SMALL_WINDOW,
+        Source.ENVIRONMENT,
+    )
+
+
+def test_a_client_before_2_1_117_held_opus_4_7_to_the_small_window() -> None:
+    assert table_window("claude-opus-4-7", (2, 1, 116)) == SMALL_WINDOW
+    assert table_window("claude-opus-4-7", (2, 1, 117)) == LARGE_WINDOW
 
 
 def test_a_status_line_that_was_outgrown_loses() -> None:
     evidence = replace(ALL, status_line_tokens=200_000, session_peak_tokens=200_001)
 
-    assert find_window(evidence).source is WindowSource.SESSION_USAGE
+    assert find_window(evidence).source is Source.SESSION_USAGE
 
 
 def test_a_status_line_that_is_just_filled_wins() -> None:
     evidence = replace(ALL, status_line_tokens=200_000, session_peak_tokens=200_000)
 
-    assert find_window(evidence).source is WindowSource.STATUS_LINE
+    assert find_window(evidence).source is Source.STATUS_LINE
 
 
 @pytest.mark.parametrize(

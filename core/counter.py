@@ -1,0 +1,79 @@
+"""The four numbers by which a context is told, each for what it is (claude-code-formats 3.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .conversation import PieceKind
+
+if TYPE_CHECKING:
+    from .conversation import Piece
+
+CHARS_A_TOKEN: Final = 4
+"""Of the client's own rough estimate (formats 3.2)."""
+
+MEDIA_TOKENS: Final = 2_000
+"""Tokens of an image or a document by the same estimate (formats 3.2)."""
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """Tokens of one context, counted in four ways; None where there is nothing to count."""
+
+    fill: int | None
+    """A: input of the last answer, as the status line shows it against the window."""
+    counter: int | None
+    """B: what the client compares with its trigger."""
+    hook: int | None
+    """C: what hooks are told as `context_tokens` when a session is resumed."""
+    report: int | None = None
+    """D: total of the last `/context`, which counts each category by itself."""
+
+
+NO_NUMBERS: Final = Numbers(None, None, None)
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What the store knows of a context after its last boundary; tokens."""
+
+    answer: int | None = None
+    """Input side of the last answer."""
+    output: int = 0
+    """Output of its last iteration."""
+    said: int = 0
+    """Estimate of the answer's own texts."""
+    added: int = 0
+    """Estimate of what stands after the answer."""
+    post: int | None = None
+    """The client's estimate at the last boundary."""
+
+
+def numbers_of(counted: Counted, report: int | None = None) -> Numbers:
+    """Work out the four numbers in tokens.
+
+    Source: formats 3.1. The counter is the last answer with its output, and an estimate of
+    what follows; clients before 2.1.97 wrote a placeholder for the output, which the
+    answer's own texts then exceed. Without an answer it is the boundary's estimate.
+    """
+    if counted.answer is None:
+        return Numbers(None, counted.post, None, report)
+    output = max(counted.output, counted.said)
+    return Numbers(
+        fill=counted.answer,
+        counter=counted.answer + output + counted.added,
+        hook=counted.answer + output,
+        report=report,
+    )
+
+
+def client_estimate(piece: Piece) -> int:
+    """Estimate a piece's tokens as the client does: its counter is made of these.
+
+    Source: formats 3.2 (four characters a token, rounded; a call with its tool's name);
+    seen in the automatic boundaries of 2.1.45 and 2.1.329.
+    """
+    chars = len(piece.text)
+    if piece.kind is PieceKind.TOOL_INPUT:
+        chars += len(piece.name)
+    return (chars + CHARS_A_TOKEN // 2) // CHARS_A_TOKEN + piece.media * MEDIA_TOKENS

@@ -1,0 +1,172 @@
+"""What the whole store tells of windows and triggers, ready for each context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .client_setup import ClientSetup, read_setup
+from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version
+from .settings import resolve_settings
+from .store import evidence_queries, surroundings_queries
+from .trigger import (
+    Compacted,
+    Trigger,
+    TriggerEvidence,
+    find_trigger,
+    fits,
+    trigger_tokens,
+)
+from .window import Window, WindowEvidence, asked_large, find_window
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from .settings import Setting
+    from .store.evidence_queries import CompactedRow, LargeRow, SeenRow
+    from .store.surroundings_facts import SettingsFact
+
+Kind = tuple[str, str | None]
+"""A model as it was asked for, and the client's version: such sessions are alike."""
+
+Owner = tuple[str, str | None]
+"""A session, and the agent where it is one's context."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What one context itself shows; tokens."""
+
+    session_id: str
+    agent_id: str | None = None
+    agent_type: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+    asked_model: str | None = None
+    client_version: str | None = None
+    peak_tokens: int = 0
+    limit_tokens: int | None = None
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """The rows that evidence is made of: equal ones say the same of every context."""
+
+    seen: tuple[SeenRow, ...] = ()
+    large: tuple[LargeRow, ...] = ()
+    compacted: tuple[CompactedRow, ...] = ()
+    settings: tuple[SettingsFact, ...] = ()
+    environments: dict[str, dict[str, str]] = {}
+    agent_windows: dict[tuple[str, str | None], int] = {}
+
+
+def read_facts(db: sqlite3.Connection) -> Facts:
+    """Read what the store tells of windows and triggers."""
+    return Facts(
+        seen=tuple(evidence_queries.windows_seen(db)),
+        large=tuple(evidence_queries.large_models(db, SMALL_WINDOW)),
+        compacted=tuple(evidence_queries.automatic_compactions(db)),
+        settings=tuple(surroundings_queries.settings_files(db)),
+        environments=evidence_queries.environments(db),
+        agent_windows=evidence_queries.agent_windows(db),
+    )
+
+
+class Evidence:
+    """Judges contexts by what the store tells; what is asked again is worked out once."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._shown = {(row.session_id, row.model): row.window_tokens for row in facts.seen}
+        self._others = _others(facts)
+        self._own: dict[Owner, list[Compacted]] = {}
+        self._of_kind: dict[Kind, list[Compacted]] = {}
+        for row in facts.compacted:
+            told = Compacted(low=row.earlier_tokens or 0, high=row.pre_tokens)
+            self._own.setdefault((row.session_id, row.agent_id), []).append(told)
+            self._of_kind.setdefault(_kind(row), []).append(told)
+        self._settings: dict[str | None, Mapping[str, Setting]] = {}
+        self._setups: dict[tuple[str | None, str, str | None], ClientSetup] = {}
+
+    def window_of(self, seen: Seen) -> Window:
+        """Decide a context's window in tokens."""
+        asked = asked_large(seen.asked_model, seen.model)
+        name = asked or seen.model
+        version = parse_version(seen.client_version)
+        shown = self._shown.get((seen.session_id, seen.model or ""))
+        return find_window(
+            WindowEvidence(
+                model=seen.model,
+                asked_model=asked,
+                version=version,
+                setup=self._setup(seen, name),
+                # The status line is the session's; an agent's model may be held otherwise.
+                status_line_tokens=shown if seen.agent_id is None else None,
+                session_peak_tokens=seen.peak_tokens,
+                compacted_window=self._compacted_window(seen, name),
+                limit_tokens=seen.limit_tokens,
+                others_tokens=self._others.get((name or "", seen.client_version)),
+            )
+        )
+
+    def trigger_of(self, seen: Seen, window: Window) -> Trigger:
+        """Decide where a context with this window is compacted by itself."""
+        name = asked_large(seen.asked_model, seen.model) or seen.model
+        own = self._own.get((seen.session_id, seen.agent_id), [])
+        kind = self._of_kind.get((name or "", seen.client_version), [])
+        return find_trigger(
+            TriggerEvidence(
+                model=name,
+                version=parse_version(seen.client_version),
+                window=window.tokens,
+                setup=self._setup(seen, name),
+                declared=self._declared(seen),
+                own=tuple(own),
+                others=tuple(kind),
+            )
+        )
+
+    def _setup(self, seen: Seen, name: str | None) -> ClientSetup:
+        key = seen.cwd, seen.session_id, name
+        found = self._setups.get(key)
+        if found is None:
+            settings = self._settings.get(seen.cwd)
+            if settings is None:
+                settings = resolve_settings(self.facts.settings, seen.cwd)
+                self._settings[seen.cwd] = settings
+            environment = self.facts.environments.get(seen.session_id, {})
+            found = self._setups[key] = read_setup(settings, environment, name)
+        return found
+
+    def _declared(self, seen: Seen) -> int | None:
+        windows = self.facts.agent_windows
+        if not windows or seen.agent_type is None:
+            return None
+        return windows.get((seen.agent_type, seen.cwd)) or windows.get((seen.agent_type, None))
+
+    def _compacted_window(self, seen: Seen, name: str | None) -> int | None:
+        """Find the one window whose trigger explains the context's own compactions."""
+        own = self._own.get((seen.session_id, seen.agent_id))
+        if not own:
+            return None
+        setup, version = self._setup(seen, name), parse_version(seen.client_version)
+        explained = [
+            window
+            for window in (SMALL_WINDOW, LARGE_WINDOW)
+            if fits(own, trigger_tokens(window, setup, name, version))
+        ]
+        return explained[0] if len(explained) == 1 and setup.window is None else None
+
+
+def _kind(row: CompactedRow | LargeRow | SeenRow) -> Kind:
+    return asked_large(row.asked_model, row.model) or row.model, row.client_version
+
+
+def _others(facts: Facts) -> dict[Kind, int]:
+    found = {_kind(row): LARGE_WINDOW for row in facts.large}
+    # The newest word of a status line comes last and counts.
+    return found | {_kind(row): row.window_tokens for row in facts.seen}
+
+
+NO_EVIDENCE = Evidence(Facts())
+"""An empty store's."""

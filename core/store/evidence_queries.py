@@ -1,0 +1,113 @@
+"""What the whole store tells of windows and triggers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .records import records
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class CompactedRow(msgspec.Struct, frozen=True):
+    """An automatic compaction, and what the requests before it held; tokens."""
+
+    session_id: str
+    agent_id: str | None
+    model: str
+    """Of the last answer before it."""
+    asked_model: str | None
+    client_version: str | None
+    earlier_tokens: int | None
+    """Input of the last answer but one before it."""
+    pre_tokens: int
+
+
+class LargeRow(msgspec.Struct, frozen=True):
+    """A model that some session used beyond the small window."""
+
+    model: str
+    asked_model: str | None
+    client_version: str | None
+
+
+class SeenRow(msgspec.Struct, frozen=True):
+    """A window that a session's status line showed, in tokens."""
+
+    session_id: str
+    model: str
+    asked_model: str | None
+    client_version: str | None
+    window_tokens: int
+
+
+def automatic_compactions(db: sqlite3.Connection) -> list[CompactedRow]:
+    """List the automatic compactions of all contexts; one that is told twice counts once."""
+    return records(CompactedRow, db, _COMPACTED, [])
+
+
+def large_models(db: sqlite3.Connection, above: int) -> list[LargeRow]:
+    """List the models of which an answer saw more than `above` tokens."""
+    return records(LargeRow, db, _LARGE, [above])
+
+
+def windows_seen(db: sqlite3.Connection) -> list[SeenRow]:
+    """List the windows that status lines showed."""
+    return records(SeenRow, db, _SEEN, [])
+
+
+def environments(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """What was seen of the environments of clients, by session and variable."""
+    found: dict[str, dict[str, str]] = {}
+    for session_id, name, value in db.execute(
+        "SELECT session_id, name, value FROM client_environment"
+    ):
+        found.setdefault(session_id, {})[name] = value
+    return found
+
+
+def agent_windows(db: sqlite3.Connection) -> dict[tuple[str, str | None], int]:
+    """Where definitions end their agents' windows, in tokens, by name and project."""
+    rows = db.execute(
+        "SELECT name, project, MIN(auto_compact_window) FROM definition"
+        " WHERE kind = 'agent' AND gone = 0 AND auto_compact_window IS NOT NULL"
+        " GROUP BY name, project"
+    )
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+_COMPACTED: Final = """
+SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_version,
+    (SELECT e.context_tokens FROM response e WHERE e.file_id = b.file_id
+        AND e.offset < r.offset AND (e.sidechain = 0 OR f.kind = 'agent')
+        AND e.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
+            WHERE p.file_id = b.file_id AND p.offset < b.offset), -1)
+        ORDER BY e.offset DESC LIMIT 1) AS earlier_tokens,
+    b.pre_tokens
+FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens FROM boundary
+    WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid) b
+JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+JOIN response r ON r.file_id = b.file_id AND r.offset = (
+    SELECT MAX(x.offset) FROM response x WHERE x.file_id = b.file_id
+        AND x.offset < b.offset AND (x.sidechain = 0 OR f.kind = 'agent')
+        AND x.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
+            WHERE p.file_id = b.file_id AND p.offset < b.offset), -1))
+ORDER BY f.session_id, b.offset
+"""
+
+_LARGE: Final = """
+SELECT DISTINCT u.model, s.model AS asked_model, s.client_version
+FROM model_use u LEFT JOIN session s USING (file_id) WHERE u.peak_tokens > ?
+ORDER BY 1, 2, 3
+"""
+
+_SEEN: Final = """
+SELECT w.session_id, w.model, s.model AS asked_model, s.client_version, w.window_tokens
+FROM window_seen w
+LEFT JOIN file f ON f.session_id = w.session_id AND f.kind = 'session' AND f.gone = 0
+LEFT JOIN session s USING (file_id)
+ORDER BY w.at
+"""

@@ -1,0 +1,170 @@
+"""Where the client compacts a context by itself, and how we know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .claims import WORDS, Claim, Source, decide
+from .client_setup import NOTHING_SET, ClientSetup
+from .models import Version, is_armed, max_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RESERVE: Final = 20_000
+"""Tokens kept free for an answer, at the most (formats 3.5; tried on 2.1.329)."""
+
+OLD_RESERVE: Final = 32_000
+"""The same before 2.1.21, when the whole answer was kept free (changelog 2.1.21)."""
+
+OLD_RESERVE_BEFORE: Final = (2, 1, 21)
+
+BUFFER: Final = 13_000
+"""Tokens between the trigger and the end of the effective window (formats 3.5)."""
+
+HALF: Final = 0.5
+"""Of the window: an automatic boundary below it was made because a prompt was refused."""
+
+
+class Trigger(msgspec.Struct, frozen=True):
+    """The trigger in tokens of the compaction counter, or None where it is not armed."""
+
+    tokens: int | None
+    source: Source
+    contradicted: tuple[Claim, ...] = ()
+    """Weaker evidence that says another size."""
+
+    @property
+    def why(self) -> str:
+        """The evidence in words for a person."""
+        if self.tokens is not None:
+            return WORDS[self.source]
+        return _NOT_ARMED.get(self.source, f"not armed: {WORDS[self.source]}")
+
+
+_NOT_ARMED: Final = {
+    Source.TABLE: "not armed: this model is compacted only when the API refuses a prompt",
+    Source.SESSION_COMPACTION: "not armed: this session was compacted only at its window's end",
+    Source.SETTINGS: "switched off by a settings file",
+    Source.ENVIRONMENT: "switched off by an environment variable of the client",
+}
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """An automatic compaction: the trigger lies above `low` and not above `high`, in tokens."""
+
+    low: int
+    """What an earlier request held, which was sent without a compaction."""
+    high: int
+    """The counter when the client compacted: `preTokens`."""
+
+
+class TriggerEvidence(msgspec.Struct, frozen=True):
+    """What was seen that tells a trigger."""
+
+    model: str | None
+    """As it was asked for, with its mark where there is one."""
+    version: Version | None
+    window: int
+    """Tokens."""
+    setup: ClientSetup = NOTHING_SET
+    declared: int | None = None
+    """Tokens; an agent's definition ends its window here, if that is earlier."""
+    own: tuple[Compacted, ...] = ()
+    """Automatic compactions of this session with this window."""
+    report_tokens: int | None = None
+    """Trigger that `/context` drew in this session."""
+    others: tuple[Compacted, ...] = ()
+    """Those of other sessions of this model and version."""
+
+
+def find_trigger(evidence: TriggerEvidence) -> Trigger:
+    """Decide the trigger (R: the issue's order; reference: formats 3.5, peers 0.2).
+
+    What sessions show is believed over the table, and names the table's value where that
+    explains it.
+    """
+    verdict = decide(list(_claims(evidence)))
+    winner = verdict.winner
+    return Trigger(winner.tokens, winner.source, verdict.contradicted)
+
+
+def trigger_tokens(
+    window: int, setup: ClientSetup, model: str | None, version: Version | None
+) -> int:
+    """Tokens at which an armed client compacts: window - min(max output, 20,000) - 13,000.
+
+    Source: formats 3.5; 2.1.329 compacted at each value of it that was tried: windows of
+    100,000 to 1,000,000, percentages of 12.5 to 99, and answers of 8,000 and more.
+    """
+    if version and version < OLD_RESERVE_BEFORE:
+        reserve = OLD_RESERVE
+    else:
+        reserve = min(setup.max_output or max_output(model), RESERVE)
+    effective = window - reserve
+    tokens = effective - BUFFER
+    if setup.percent:
+        tokens = min(int(effective * setup.percent.value / 100), tokens)
+    return max(tokens, 0)
+
+
+def learn(observed: Iterable[Compacted], expected: int, window: int) -> int | None:
+    """Learn a trigger in tokens from automatic compactions; None where they tell nothing.
+
+    The formula's value where it explains them, else the smallest counter at which the
+    client compacted. One below half the window answered a refused prompt.
+    """
+    told = [each for each in observed if window * HALF < each.high <= window - RESERVE]
+    if not told:
+        return None
+    if all(each.low < expected <= each.high for each in told):
+        return expected
+    return min(each.high for each in told)
+
+
+def never_armed(observed: Iterable[Compacted], expected: int, window: int) -> bool:
+    """Say whether a session passed by its trigger and compacted only at the window's end."""
+    told = [each for each in observed if each.high > window * HALF]
+    return bool(told) and all(
+        each.low > expected and window - RESERVE < each.high <= window for each in told
+    )
+
+
+def fits(observed: Iterable[Compacted], tokens: int) -> bool:
+    """Say whether automatic compactions are as a trigger of so many tokens makes them."""
+    told = list(observed)
+    return bool(told) and all(each.low < tokens <= each.high for each in told)
+
+
+def _claims(evidence: TriggerEvidence) -> Iterable[Claim]:
+    setup, window = evidence.setup, evidence.window
+    if setup.switched_off:
+        yield Claim(None, setup.switched_off)
+    elif declared := _declared(evidence):
+        ends = min(window, declared.tokens or window)
+        yield Claim(_tokens(evidence, ends), declared.source)
+    expected = _tokens(evidence, window)
+    if own := learn(evidence.own, expected, window):
+        yield Claim(own, Source.SESSION_COMPACTION)
+    elif never_armed(evidence.own, expected, window):
+        yield Claim(None, Source.SESSION_COMPACTION)
+    if evidence.report_tokens:
+        yield Claim(evidence.report_tokens, Source.CONTEXT_REPORT)
+    if others := learn(evidence.others, expected, window):
+        yield Claim(others, Source.OTHER_SESSIONS)
+    armed = is_armed(evidence.model, evidence.version, window)
+    yield Claim(expected if armed else None, Source.TABLE)
+
+
+def _declared(evidence: TriggerEvidence) -> Claim | None:
+    """Find where somebody ends the window; an agent's definition can only lower it."""
+    window, declared = evidence.setup.window, evidence.declared
+    if declared and (window is None or declared < (window.tokens or 0)):
+        return Claim(declared, Source.DEFINITION)
+    return window
+
+
+def _tokens(evidence: TriggerEvidence, window: int) -> int:
+    return trigger_tokens(window, evidence.setup, evidence.model, evidence.version)

@@ -1,0 +1,122 @@
+"""How settings and environment decide when a client compacts by itself."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.core.claims import Claim, Source
+from ctxtop.core.client_setup import NOTHING_SET, ClientSetup, Percent, read_setup
+from ctxtop.core.settings import Setting
+from ctxtop.core.store.surroundings_facts import Scalar, Scope
+
+MODEL = "claude-opus-5-5"
+WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
+PERCENT = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
+
+
+def setup(
+    settings: dict[str, Scalar] | None = None, environment: dict[str, str] | None = None
+) -> ClientSetup:
+    held = {name: Setting(value, Scope.USER, "s.json") for name, value in (settings or {}).items()}
+    return read_setup(held, environment or {}, MODEL)
+
+
+def test_nothing_is_set_where_nobody_set_anything() -> None:
+    assert setup({"model": "opus"}, {"PATH": "/bin"}) == NOTHING_SET
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("150000", 150_000),
+        (" 200000 ", 200_000),
+        ("500k", 500_000),
+        ("1M", 1_000_000),
+        ("50000", 100_000),
+        ("2000000", 1_000_000),
+    ],
+)
+def test_the_variable_is_read_and_clamped_as_the_client_does(text: str, tokens: int) -> None:
+    assert setup(environment={WINDOW: text}).window == Claim(tokens, Source.ENVIRONMENT)
+
+
+@pytest.mark.parametrize("text", ["", "auto", "-5", "0", "1.5e5", "many"])
+def test_a_variable_that_is_no_number_sets_nothing(text: str) -> None:
+    assert setup(environment={WINDOW: text}).window is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "window"),
+    [
+        ({"autoCompactWindow": 150_000}, 150_000),
+        ({"autoCompactWindow": 50_000}, None),
+        ({"autoCompactWindow": "auto"}, None),
+        ({"autoCompactWindow": True}, None),
+        ({f"modelSettings.{MODEL}.autoCompactWindow": 150_000}, 150_000),
+        ({"modelSettings.opus.autoCompactWindow": 150_000}, 150_000),
+        ({"modelSettings.haiku.autoCompactWindow": 150_000}, None),
+        (
+            {"autoCompactWindow": 300_000, "modelSettings.opus.autoCompactWindow": 150_000},
+            150_000,
+        ),
+        (
+            {"autoCompactWindow": 300_000, "modelSettings.opus.autoCompactWindow": "auto"},
+            300_000,
+        ),
+    ],
+)
+def test_a_setting_for_the_model_wins_over_one_for_all(
+    settings: dict[str, Scalar], window: int | None
+) -> None:
+    expected = None if window is None else Claim(window, Source.SETTINGS)
+
+    assert setup(settings).window == expected
+
+
+def test_a_variable_wins_over_a_setting_and_the_settings_own_over_the_shells() -> None:
+    shell = {WINDOW: "400000"}
+    assert setup({"autoCompactWindow": 300_000}, shell).window == Claim(400_000, Source.ENVIRONMENT)
+    own: dict[str, Scalar] = {"autoCompactWindow": 300_000, f"env.{WINDOW}": "200000"}
+    assert setup(own, shell).window == Claim(200_000, Source.SETTINGS)
+    assert setup({f"env.{WINDOW}": 200_000}).window == Claim(200_000, Source.SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "who"),
+    [
+        ({"autoCompactEnabled": False}, {}, Source.SETTINGS),
+        ({"autoCompactEnabled": True}, {}, None),
+        ({}, {"DISABLE_AUTO_COMPACT": "1"}, Source.ENVIRONMENT),
+        ({}, {"DISABLE_COMPACT": "true"}, Source.ENVIRONMENT),
+        ({}, {"DISABLE_COMPACT": "0"}, None),
+        ({"env.DISABLE_AUTO_COMPACT": "yes"}, {}, Source.SETTINGS),
+        ({"env.DISABLE_AUTO_COMPACT": True}, {}, Source.SETTINGS),
+    ],
+)
+def test_who_switched_it_off(
+    settings: dict[str, Scalar], environment: dict[str, str], who: Source | None
+) -> None:
+    assert setup(settings, environment).switched_off is who
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("50", 50.0), ("12.5", 12.5), ("100", 100.0), ("0", None), ("101", None), ("half", None)],
+)
+def test_a_percentage_counts_above_0_and_up_to_100(text: str, value: float | None) -> None:
+    expected = None if value is None else Percent(value, Source.ENVIRONMENT)
+
+    assert setup(environment={PERCENT: text}).percent == expected
+
+
+def test_the_other_variables() -> None:
+    found = setup(
+        environment={
+            "CLAUDE_CODE_DISABLE_1M_CONTEXT": "1",
+            "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "300000",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000",
+        }
+    )
+
+    assert found.large_disabled is Source.ENVIRONMENT
+    assert found.max_context == Claim(300_000, Source.ENVIRONMENT)
+    assert found.max_output == 8_000
