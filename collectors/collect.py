@@ -13,6 +13,7 @@ from ..core.store.writer import GONE, StaleTailError
 from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
+from .client_environment import read_environment
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
 from .own_logs.logs import LogReader
 from .registry import read_registry
@@ -106,6 +107,7 @@ class Collector:
         self._known = writer.files()
         self._metas = writer.meta_times()
         self._live: list[LiveSession] | None = None
+        self._processes: set[tuple[str, int, str | None]] = set()
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
         self._surroundings: Final = Surroundings(folder, writer, Tell(self.report, self._ease))
         # What an earlier run told of is over, unless the first scan finds it again.
@@ -165,11 +167,20 @@ class Collector:
         touched: set[str] = set()
         if live != self._live:
             self.writer.save_live(live)
+            self._read_environments(live)
             touched |= {session.session_id for session in (*live, *(self._live or ()))}
             self._live = live
         touched |= self.logs.read()
         if touched:
             self.listener.changed(Changed(frozenset(touched)))
+
+    def _read_environments(self, live: list[LiveSession]) -> None:
+        running = {(each.session_id, each.pid, each.process_start): each for each in live}
+        for process in running.keys() - self._processes:
+            variables = read_environment(running[process])
+            if variables is not None:
+                self.writer.save_environment(process[0], variables)
+        self._processes = set(running)
 
     def read_surroundings(self) -> None:
         """Look at settings, definitions and the save flow, as far as there is time."""

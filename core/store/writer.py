@@ -37,7 +37,7 @@ from .statements import (
 from .tables import FACT_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from .facts import AgentMeta, Facts, LiveSession, PeakFact, ResponseFact, WindowSeen
@@ -166,6 +166,17 @@ class Writer:
         with self.transaction():
             self._connection.execute("DELETE FROM live")
             self._connection.executemany(INSERT_LIVE, map(astuple, sessions))
+
+    def save_environment(self, session_id: str, variables: Mapping[str, str]) -> None:
+        """Replace what is known of the environment of a session's client."""
+        with self.transaction():
+            self._connection.execute(
+                "DELETE FROM client_environment WHERE session_id = ?", [session_id]
+            )
+            self._connection.executemany(
+                "INSERT INTO client_environment VALUES (?, ?, ?)",
+                [(session_id, *item) for item in variables.items()],
+            )
 
     def save_windows(self, windows: Iterable[WindowSeen]) -> None:
         """Keep the newest window that a status line showed, by session and model."""

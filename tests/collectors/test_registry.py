@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -158,3 +159,35 @@ def test_a_date_does_not_save_an_entry_that_is_older_than_its_process(
     enter(claude, "1", procStart=lstart(OWN_START_S), startedAt=OWN_START_MS - 3_600_000)
 
     assert read_registry(claude) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems show it to few")
+def test_of_a_clients_environment_only_what_moves_its_compaction_is_read(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    environment = {
+        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "150000",
+        "DISABLE_COMPACT": "0",
+        "ANTHROPIC_API_KEY": "sk-ant-very-secret",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        env=os.environ | environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as client:
+        assert client.stdout is not None
+        client.stdout.readline()
+        enter(claude, "1", pid=client.pid, startedAt=int(time.time() * 1000))
+        collector.read_sidecars()
+        client.communicate()
+
+    assert dump(store)["client_environment"] == [
+        (SESSION, "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "150000"),
+        (SESSION, "DISABLE_COMPACT", "0"),
+    ]
+    assert b"very-secret" not in store.read_bytes()
+
+    enter(claude, "1")
+    collector.read_sidecars()
+    assert dump(store)["client_environment"] == [], "the session was resumed by another client"
