@@ -34,6 +34,11 @@ class Numbers(msgspec.Struct, frozen=True):
 NO_NUMBERS: Final = Numbers(None, None, None)
 
 
+EXACT_OUTPUT_FROM: Final = (2, 1, 97)
+"""Clients before wrote a placeholder for an answer's output (changelog 2.1.97); in agents'
+files it is found up to 2.1.286 (formats 2.6)."""
+
+
 class Counted(msgspec.Struct, frozen=True):
     """What the store knows of a context after its last boundary; tokens."""
 
@@ -42,7 +47,7 @@ class Counted(msgspec.Struct, frozen=True):
     output: int = 0
     """Output of its last iteration."""
     said: int = 0
-    """Estimate of the answer's own texts."""
+    """Estimate of the answer's own texts, where its output may be a placeholder."""
     added: int = 0
     """Estimate of what stands after the answer."""
     post: int | None = None
@@ -53,8 +58,8 @@ def numbers_of(counted: Counted, report: int | None = None) -> Numbers:
     """Work out the four numbers in tokens.
 
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
-    what follows; clients before 2.1.97 wrote a placeholder for the output, which the
-    answer's own texts then exceed. Without an answer it is the boundary's estimate.
+    what follows; of an output that may be a placeholder the answer's own texts tell more.
+    Without an answer it is the boundary's estimate.
     """
     if counted.answer is None:
         return Numbers(None, counted.post, None, report)

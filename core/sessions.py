@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from .context import Context, measure
-from .counter import Counted
+from .counter import EXACT_OUTPUT_FROM, Counted
 from .evidence import Seen
-from .models import LARGE_MARK
+from .models import LARGE_MARK, parse_version
 
 if TYPE_CHECKING:
     from .evidence import Evidence
@@ -88,7 +88,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     counted = Counted(
         answer=row.answer_tokens,
         output=row.answer_output or 0,
-        said=row.said_tokens,
+        said=row.said_tokens if _may_be_placeholder(row) else 0,
         added=row.added_tokens,
         post=row.post_tokens,
     )
@@ -127,6 +127,11 @@ def _models(row: SessionRow) -> tuple[str | None, str | None]:
     if answered is None and row.asked_model:
         return row.asked_model, row.asked_model.removesuffix(LARGE_MARK)
     return row.asked_model, answered
+
+
+def _may_be_placeholder(row: SessionRow) -> bool:
+    version = parse_version(row.client_version)
+    return version is not None and version < EXACT_OUTPUT_FROM
 
 
 def title_of(row: SessionRow) -> str:

@@ -101,6 +101,8 @@ class Lab:
         self.hook_log: Final = root / "hooks.jsonl"
         self.retries = 1
         """An error that is scripted does not go away: the client's ten tries take minutes."""
+        self.variables: dict[str, str] = {}
+        """What the client's environment has besides."""
         self.exchanges: Final[list[Json]] = []
         """All that the API was asked from this lab, as far as it was looked at."""
         self._seen = len(namespace.exchanges(0))
@@ -127,7 +129,7 @@ class Lab:
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "IS_SANDBOX": "1",
             "CLAUDE_CODE_MAX_RETRIES": str(self.retries),
-        }
+        } | self.variables
 
     def write_settings(self, more: Json) -> None:
         """Write settings.json: the logs of the status line and the hooks, and what is added."""
@@ -224,6 +226,11 @@ class Lab:
         """Read a session's lines as the client wrote them."""
         (path,) = self.config.glob(f"projects/*/{session_id}.jsonl")
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def debug(self, session_id: str) -> str:
+        """Read what the client wrote of a session with `--debug`."""
+        path = self.config / "debug" / f"{session_id}.txt"
+        return path.read_text(encoding="utf-8", errors="replace")
 
     def ctxtop(self, store: Path | None = None, later_ms: int = 0) -> View:
         """Scan the config folder into the store, and say what ctxtop's screens would."""

@@ -148,6 +148,8 @@ class Judge:
                 known = self._known[resumed]
                 told = start["context_tokens"] - known.output_tokens
                 self._ledger.same("resume hook", known.context.tokens, told)
+                hook = known.context.numbers.hook
+                self._ledger.same("hook's context_tokens", hook, start["context_tokens"])
 
     def _agents(self, view: View) -> None:
         """What the API answered an agent last, and what its hooks said of it."""

@@ -70,14 +70,12 @@ def test_a_model_that_stands_in_for_another(lab: Lab, judge: Judge) -> None:
     assert judge.turn(turn).model == SMALL
 
 
-@pytest.mark.xfail(strict=True, reason="ctxtop assumes 200,000 of a model that it does not know")
 @pytest.mark.parametrize("model", ["claude-haiku-6", "claude-opus-4-9", "my-own-model"])
 def test_a_model_that_nobody_knows(lab: Lab, judge: Judge, model: str) -> None:
     assert table_window(model) is None
     judge.turn(lab.turn("Hi. [[say:ok&&&usage:31000]]", model=model))
 
 
-@pytest.mark.xfail(strict=True, reason="a session that asked for the mark speaks for all others")
 def test_the_large_window_of_another_session(lab: Lab, judge: Judge) -> None:
     model = "claude-sonnet-4-6"
     judge.turn(lab.turn("Much. [[say:ok&&&usage:310000]]", model=model + LARGE_MARK))

@@ -1,0 +1,167 @@
+"""The trigger that ctxtop names is the one at which the client compacts by itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from ctxtop.core.claims import Source
+from ctxtop.core.models import LARGE_MARK
+
+from .lab import LARGE, SMALL
+
+if TYPE_CHECKING:
+    from .lab import Lab
+
+Json = dict[str, Any]
+
+WINDOW: Final = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
+PERCENT: Final = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
+FOUR_SIX: Final = "claude-sonnet-4-6"
+
+DEBUG: Final = ("--debug",)
+
+CLOSE: Final = 100
+"""Tokens; the client's own estimate of a short prompt and a reminder is below it."""
+
+_CHECKED: Final = re.compile(r"autocompact: tokens=\S+ level=(\w+)")
+_OVER: Final = frozenset({"compact", "blocked"})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is set, and what ctxtop is to say."""
+
+    model: str
+    tokens: int | None
+    source: Source = Source.SETTINGS
+    settings: Json = field(default_factory=dict)
+
+
+def env(**variables: str) -> Json:
+    return {"env": variables}
+
+
+CASES: Final = {
+    "small, nothing set": Case(SMALL, None, Source.TABLE),
+    "large, nothing set": Case(LARGE, 967_000, Source.TABLE),
+    "4.6": Case(FOUR_SIX, 167_000, Source.TABLE),
+    "4.6, asked for its large window": Case(FOUR_SIX + LARGE_MARK, None, Source.TABLE),
+    "4.5": Case("claude-opus-4-5", None, Source.TABLE),
+    "a model that nobody knows": Case("my-own-model", 967_000, Source.TABLE),
+    "a window in the environment": Case(SMALL, 167_000, settings=env(**{WINDOW: "200000"})),
+    "a window above the model's": Case(SMALL, 167_000, settings=env(**{WINDOW: "500000"})),
+    "a window with a letter": Case(LARGE, 467_000, settings=env(**{WINDOW: "500k"})),
+    "a window below the least": Case(LARGE, 67_000, settings=env(**{WINDOW: "50000"})),
+    "a window in the settings": Case(LARGE, 117_000, settings={"autoCompactWindow": 150_000}),
+    "a setting below the least": Case(
+        LARGE, 967_000, Source.TABLE, settings={"autoCompactWindow": 50_000}
+    ),
+    "a setting for the model": Case(
+        LARGE,
+        117_000,
+        settings={
+            "autoCompactWindow": 300_000,
+            "modelSettings": {"opus": {"autoCompactWindow": 150_000}},
+        },
+    ),
+    "a variable over a setting": Case(
+        LARGE, 117_000, settings={"autoCompactWindow": 300_000} | env(**{WINDOW: "150000"})
+    ),
+    "a percentage and a window": Case(
+        SMALL, 90_000, settings=env(**{WINDOW: "200000", PERCENT: "50"})
+    ),
+    "a percentage of a large window": Case(
+        LARGE, 490_000, Source.TABLE, settings=env(**{PERCENT: "50"})
+    ),
+    "a percentage alone": Case(SMALL, None, Source.TABLE, settings=env(**{PERCENT: "50"})),
+    "a percentage too high": Case(
+        SMALL, 167_000, settings=env(**{WINDOW: "200000", PERCENT: "99"})
+    ),
+    "short answers": Case(
+        SMALL, 179_000, settings=env(**{WINDOW: "200000", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000"})
+    ),
+    "large windows switched off": Case(
+        LARGE, 167_000, Source.TABLE, settings=env(CLAUDE_CODE_DISABLE_1M_CONTEXT="1")
+    ),
+    "switched off": Case(
+        LARGE, None, settings={"autoCompactEnabled": False} | env(**{WINDOW: "150000"})
+    ),
+    "switched off by a variable": Case(
+        LARGE, None, settings=env(**{WINDOW: "150000", "DISABLE_AUTO_COMPACT": "1"})
+    ),
+}
+
+
+def level_at(lab: Lab, tokens: int, model: str) -> str | None:
+    """What the client thinks of a session of that size when it goes on; None where it never looks.
+
+    It looks before each request, and a session's first look is at nothing.
+    """
+    first = lab.turn(f"Go on. [[say:ok&&&usage:{tokens}/0]]", model=model, more=DEBUG)
+    session = first.session_id
+    lab.turn("Go on. [[say:ok&&&usage:1000]]", resume=session, model=model, more=DEBUG)
+    levels = _CHECKED.findall(lab.debug(session))
+    return levels[-1] if levels else None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_client_compacts_where_ctxtop_says(lab: Lab, name: str) -> None:
+    case = CASES[name]
+    lab.write_settings(case.settings)
+    small = lab.turn("Hi. [[say:ok&&&usage:20000]]", model=case.model)
+    context = lab.ctxtop().sessions[small.session_id].context
+    trigger = context.trigger
+
+    assert trigger is not None
+    assert (trigger.tokens, trigger.source) == (case.tokens, case.source), trigger.why
+    if trigger.tokens is None:
+        assert level_at(lab, context.window.tokens - 5_000, case.model) is None
+        return
+    assert level_at(lab, trigger.tokens - CLOSE, case.model) not in {*_OVER, None}
+    assert level_at(lab, trigger.tokens, case.model) in _OVER
+
+
+def test_the_environment_of_a_client_that_runs_is_seen(lab: Lab) -> None:
+    lab.variables = {WINDOW: "150000", "SOME_TOKEN": "hush"}
+    screen = lab.interactive(model=LARGE)
+    screen.ask("Hi. [[say:ok&&&usage:20000]]")
+    trigger = lab.ctxtop().sessions[screen.session_id].context.trigger
+
+    assert trigger is not None
+    assert (trigger.tokens, trigger.source) == (117_000, Source.ENVIRONMENT)
+    screen.ask("More. [[bash:true&&&usage:116000]] [[say:ok&&&usage:116500]]")
+    screen.ask("And more. [[say:ok&&&usage:118000]]")
+    before = lab.ctxtop().sessions[screen.session_id]
+    assert before.compactions == 0
+    screen.ask("On. [[say:ok&&&usage:30000]]")
+    after = lab.ctxtop().sessions[screen.session_id]
+
+    assert after.compactions == 1
+    assert after.context.trigger is not None
+    assert after.context.trigger.tokens == 117_000
+    assert after.context.trigger.contradicted == ()
+    assert b"hush" not in lab.store.read_bytes()
+
+
+def test_the_counter_is_the_clients_own_before_each_compaction(lab: Lab) -> None:
+    lab.write_settings({"autoCompactWindow": 150_000})
+    first = lab.turn(
+        "Go on. [[say:ok&&&bash:seq 1 400&&&usage:60000/40]] [[say:long&&&usage:118000/700]]",
+        model=LARGE,
+    )
+    known = lab.ctxtop().sessions[first.session_id].context.numbers
+    second = lab.turn(
+        "And on, please. [[say:ok&&&usage:30000]]", resume=first.session_id, model=LARGE
+    )
+    (boundary,) = (
+        line["compactMetadata"]
+        for line in lab.transcript(second.session_id)
+        if line.get("subtype") == "compact_boundary"
+    )
+
+    assert (known.fill, known.hook) == (118_000, 118_700)
+    assert known.counter is not None
+    assert 0 <= boundary["preTokens"] - known.counter < CLOSE, "the new prompt alone"
