@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -216,7 +216,7 @@ def _waits(rows: Sequence[FillRow]) -> list[int]:
     times = [row.at for row in rows if row.at is not None and not row.compacted]
     return [
         min(later - earlier, PAUSE_MS)
-        for earlier, later in zip(times, times[1:], strict=False)
+        for earlier, later in pairwise(times)
         if later >= earlier
     ]
 

@@ -152,7 +152,9 @@ def targets(track: Track) -> list[int]:
 
 def show(name: str, asked: Iterable[tuple[str, list[Case]]]) -> None:
     """Print a table: each session, then all cases, then the mean of the sessions."""
-    print(f"\n{name}\n{'':24}{'cases':>6}{'covered':>9}{'error, turns':>14}{'relative':>10}", end="")
+    print(
+        f"\n{name}\n{'':24}{'cases':>6}{'covered':>9}{'error, turns':>14}{'relative':>10}", end=""
+    )
     print(f"{'line: turns':>14}{'relative':>10}")
     every: list[Case] = []
     covers: list[float] = []
@@ -182,12 +184,8 @@ def show_row(name: str, found: list[Case]) -> float:
     covered = sum(case.covered for case in found) / len(found)
     off = [abs(case.said.turns.p50 - case.turns) for case in found if case.said]
     by_line = [abs(case.line - case.turns) for case in found]
-    relative = statistics.median(
-        error / case.turns for error, case in zip(off, found, strict=True)
-    )
-    line = statistics.median(
-        error / case.turns for error, case in zip(by_line, found, strict=True)
-    )
+    relative = statistics.median(error / case.turns for error, case in zip(off, found, strict=True))
+    line = statistics.median(error / case.turns for error, case in zip(by_line, found, strict=True))
     print(
         f"{name:24}{len(found):6}{covered:9.1%}{statistics.median(off):14.1f}{relative:10.1%}"
         f"{statistics.median(by_line):14.1f}{line:10.1%}"
