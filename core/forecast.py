@@ -215,9 +215,7 @@ def _waits(rows: Sequence[FillRow]) -> list[int]:
     """Milliseconds from answer to answer, no longer than a pause; a clock set back tells none."""
     times = [row.at for row in rows if row.at is not None and not row.compacted]
     return [
-        min(later - earlier, PAUSE_MS)
-        for earlier, later in pairwise(times)
-        if later >= earlier
+        min(later - earlier, PAUSE_MS) for earlier, later in pairwise(times) if later >= earlier
     ]
 
 

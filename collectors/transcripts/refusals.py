@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TOO_LONG: Final = "too_long"
 """Kind of a refusal because the prompt is larger than the window."""
 
+
 def read_refusal(offset: int, line: Line, at: int | None) -> ErrorFact | None:
     """Read an API error's line; None for another text that the client made up."""
     if not line.is_api_error_message:
@@ -32,4 +33,3 @@ def read_refusal(offset: int, line: Line, at: int | None) -> ErrorFact | None:
 
 def _content(line: Line) -> list[Block]:
     return decode_blocks(line.message.content) if line.message else []
-
