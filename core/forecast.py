@@ -1,7 +1,7 @@
 """When a context will be full: turns and minutes left until it reaches a size.
 
 A turn is one answer of the conversation, that is, one request to the API. How much a turn adds
-is heavy-tailed (in the recorded sessions half of all growth comes in a twentieth of the turns) and
+is heavy-tailed (in the recorded sessions half of all growth comes in a seventh of the turns) and
 comes in runs, so neither a line nor a bell curve holds. Instead the past is asked: from each of
 many earlier turns, how many did it take until the context had grown by as much as is left now?
 The session itself is asked, its later turns more, and other sessions are, the more the fewer
@@ -47,9 +47,9 @@ PRIOR_WEIGHT: Final = 40
 """Turns of the session's own that count as much as all others together."""
 
 SPREAD: Final = 2.5
-"""Standard deviation of one turn's growth over its mean, near 2 in the recorded sessions, and
-more because the turns to come are not drawn from those that were: what a session's own mean
-may be wrong by is this over the root of its turns."""
+"""Standard deviation of one turn's growth over its mean: what a session's own mean may be
+wrong by is this over the root of its turns. Recorded sessions have 0.7 to 3; it is at the upper
+end, because the turns to come are not drawn from those that were."""
 
 MAX_SPREAD: Final = 1.0
 """More than a factor of e either way is no forecast of its own."""
