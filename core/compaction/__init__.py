@@ -1,0 +1,1 @@
+"""When and how a conversation is made shorter."""

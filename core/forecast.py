@@ -1,0 +1,235 @@
+"""When a context will be full: turns and minutes left until it reaches a size.
+
+A turn is one answer of the conversation, that is, one request to the API. How much a turn adds
+is heavy-tailed (in the recorded sessions half of all growth comes in a seventh of the turns) and
+comes in runs, so neither a line nor a bell curve holds. Instead the past is asked: from each of
+many earlier turns, how many did it take until the context had grown by as much as is left now?
+The session itself is asked, its later turns more, and other sessions are, the more the fewer
+turns it has. `tests/bench/bench_forecast.py` says how often that was right.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .store.rows import FillRow
+
+MIN_GROWTHS: Final = 3
+"""Turns that a session without a prior must have grown by; two say nothing of a tail."""
+
+MIN_HISTORY: Final = 5
+"""Turns that another session must have grown by to be asked: shorter ones are one task."""
+
+OWN_TURNS: Final = 240
+"""Turns of the session's own past that are asked: four half-lives, the rest weighs nothing."""
+
+OWN_STARTS: Final = 24
+"""Moments of its own past that a session is asked from; more change no quantile by a turn."""
+
+PRIOR_TURNS: Final = 2_000
+"""Turns of other sessions that are kept, the newest: about thirty sessions."""
+
+PRIOR_STARTS: Final = 64
+"""Moments of the other sessions that are asked from, spread evenly over their turns."""
+
+HALF_LIFE: Final = 60
+"""Turns after which a session's own past counts half: work changes, but within one task."""
+
+PRIOR_WEIGHT: Final = 40
+"""Turns of the session's own that count as much as all others together."""
+
+SPREAD: Final = 2.5
+"""Standard deviation of one turn's growth over its mean: what a session's own mean may be
+wrong by is this over the root of its turns. Recorded sessions have 0.7 to 3; it is at the upper
+end, because the turns to come are not drawn from those that were."""
+
+MAX_SPREAD: Final = 1.0
+"""More than a factor of e either way is no forecast of its own."""
+
+PAUSE_MS: Final = 120_000
+"""A longer wait between two answers is a person away, and counts as this much work."""
+
+PACE_WEIGHT: Final = 20
+"""Waits of the session's own that count as much as the others' pace."""
+
+PACE_SPREAD: Final = 0.4
+"""Standard deviation of the logarithm of the pace to come over the pace so far (recorded
+sessions: 0.4 where many turns are left, 0.6 where few are)."""
+
+_LOW, _MIDDLE, _HIGH = 0.1, 0.5, 0.9
+_DECILES: Final = (-1.2816, -0.5244, 0.0, 0.5244, 1.2816)
+"""The middles of the five fifths of a normal distribution."""
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A quantity that is left."""
+
+    p50: float
+    """As likely less as more."""
+    p80: tuple[float, float]
+    """Less than the first with one chance in ten, more than the second with one in ten."""
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """How long until a context reaches a size."""
+
+    turns: Interval
+    """Whole answers; all 0 where it has reached it."""
+    minutes: Interval | None
+    """Of work: waits longer than two minutes count as two. None where times are missing."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """Growth of one session, run through twice, so that it can be asked from any turn on."""
+
+    turns: int
+    sums: tuple[int, ...]
+    """Tokens added before each turn, since the first; 2 * turns + 1 of them."""
+
+    def turns_until(self, growth: int, start: int) -> int:
+        """Count the turns from turn `start` on until `growth` tokens (> 0) were added."""
+        laps, rest = divmod(growth, self.sums[self.turns])
+        found = bisect_left(self.sums, self.sums[start] + rest, start)
+        return max(1, laps * self.turns + found - start)
+
+
+class Prior(msgspec.Struct, frozen=True):
+    """What other sessions tell of growth: whom to ask, and from which turn on."""
+
+    starts: tuple[tuple[History, int], ...] = ()
+    pace_ms: float | None = None
+    """Mean wait from answer to answer."""
+
+
+def make_prior(sessions: Iterable[Sequence[FillRow]]) -> Prior:
+    """Gather what all sessions tell of growth, each as `queries.fill` gives it, newest first.
+
+    The session that is then asked for may be among them: its weight is one of many.
+    """
+    histories: list[History] = []
+    waits: list[int] = []
+    turns = 0
+    for rows in sessions:
+        history = _history(_growths(rows))
+        if history and history.turns >= MIN_HISTORY:
+            histories.append(history)
+            waits += _waits(rows)
+            turns += history.turns
+        if turns >= PRIOR_TURNS:
+            break
+    every = [(history, start) for history in histories for start in range(history.turns)]
+    count = min(PRIOR_STARTS, len(every))
+    starts = tuple(every[(2 * i + 1) * len(every) // (2 * count)] for i in range(count))
+    return Prior(starts, sum(waits) / len(waits) if waits else None)
+
+
+def forecast(
+    rows: Sequence[FillRow], target_tokens: int, prior: Prior | None = None
+) -> Forecast | None:
+    """Say how long until a context, filled as `queries.fill` tells, reaches `target_tokens`.
+
+    None right after a compaction, when nobody knows what is in the context, and where fewer
+    than three turns have grown and no prior tells of others.
+    """
+    last = rows[-1] if rows else None
+    if last is None or last.compacted or last.tokens is None:
+        return None
+    left = target_tokens - last.tokens
+    if left <= 0:
+        return Forecast(Interval(0, (0, 0)), Interval(0.0, (0.0, 0.0)))
+    growths = _growths(rows[-OWN_TURNS:])
+    starts = prior.starts if prior else ()
+    if not starts and len(growths) < MIN_GROWTHS:
+        return None
+    guesses = _own_guesses(growths, left)
+    shares = PRIOR_WEIGHT if guesses else 1
+    guesses += [
+        (history.turns_until(left, start), shares / len(starts)) for history, start in starts
+    ]
+    if not guesses:
+        return None
+    low, middle, high = (max(1, round(turns)) for turns in _quantiles(guesses))
+    turns = Interval(middle, (low, high))
+    pace = _pace(rows, prior.pace_ms if prior else None)
+    return Forecast(turns, _minutes(turns, pace) if pace else None)
+
+
+def _growths(rows: Sequence[FillRow]) -> list[int]:
+    """Tokens that each turn added; nothing where it shrank, or where a boundary stands between."""
+    found: list[int] = []
+    before: int | None = None
+    for row in rows:
+        if row.compacted:
+            # What stands in a boundary is an estimate, without the system prompt.
+            before = None
+        elif row.tokens is not None:
+            if before is not None:
+                found.append(max(0, row.tokens - before))
+            before = row.tokens
+    return found
+
+
+def _history(growths: list[int]) -> History | None:
+    """Make growth ready to be asked; None where there was none."""
+    if not any(growths):
+        return None
+    return History(len(growths), tuple(accumulate(growths * 2, initial=0)))
+
+
+def _own_guesses(growths: list[int], left: int) -> list[tuple[float, float]]:
+    """Ask the session itself: turns and their weights, which add up to its turns."""
+    history = _history(growths)
+    if history is None:
+        return []
+    turns = history.turns
+    spread = min(MAX_SPREAD, SPREAD / math.sqrt(turns))
+    factors = [math.exp(spread * z) for z in _DECILES]
+    starts = range(turns - 1, -1, -math.ceil(turns / OWN_STARTS))
+    weights = [0.5 ** ((turns - 1 - start) / HALF_LIFE) for start in starts]
+    share = turns / (sum(weights) * len(factors))
+    return [
+        (took * factor, weight * share)
+        for start, weight in zip(starts, weights, strict=True)
+        for took in (history.turns_until(left, start),)
+        for factor in factors
+    ]
+
+
+def _quantiles(guesses: list[tuple[float, float]]) -> list[float]:
+    guesses.sort()
+    whole = sum(weight for _, weight in guesses)
+    sums = list(accumulate(weight for _, weight in guesses))
+    found = (bisect_left(sums, share * whole) for share in (_LOW, _MIDDLE, _HIGH))
+    return [guesses[min(place, len(guesses) - 1)][0] for place in found]
+
+
+def _waits(rows: Sequence[FillRow]) -> list[int]:
+    """Milliseconds from answer to answer, no longer than a pause; a clock set back tells none."""
+    times = [row.at for row in rows if row.at is not None and not row.compacted]
+    return [
+        min(later - earlier, PAUSE_MS) for earlier, later in pairwise(times) if later >= earlier
+    ]
+
+
+def _pace(rows: Sequence[FillRow], others_ms: float | None) -> float | None:
+    """Milliseconds that a turn takes, by the last ones and by what others take."""
+    waits = _waits(rows[-HALF_LIFE:])
+    if others_ms is None:
+        return sum(waits) / len(waits) if waits else None
+    return (sum(waits) + PACE_WEIGHT * others_ms) / (len(waits) + PACE_WEIGHT)
+
+
+def _minutes(turns: Interval, pace_ms: float) -> Interval:
+    """Tell turns in minutes; the pace may be off as well, and neither knows of the other."""
+    middle = turns.p50 * pace_ms / 60_000
+    pace = _DECILES[-1] * PACE_SPREAD
+    less, more = (math.hypot(math.log(bound / turns.p50), pace) for bound in turns.p80)
+    return Interval(middle, (middle * math.exp(-less), middle * math.exp(more)))

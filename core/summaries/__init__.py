@@ -1,0 +1,1 @@
+"""What is kept of what was said: which messages matter most, and which are never dropped."""

@@ -1,0 +1,90 @@
+"""How much a message matters, and which are never lost."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.core.conversation import Message, Piece, PieceKind
+from ctxtop.core.summaries.anchors import AnchorSettings, find_anchors
+from ctxtop.core.summaries.importance import (
+    ImportanceSettings,
+    ImportanceWeights,
+    judge_message,
+    score_message,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .talk import answer, message, prompt, results
+
+MARK = "<!-- anchor -->"
+
+
+@pytest.mark.parametrize(
+    ("said", "score"),
+    [
+        (prompt("hello there"), 0.0),
+        (prompt("Important: keep the old names"), 1.0),
+        (prompt("이건 중요해"), 1.0),
+        (prompt(f"{MARK} the port is 8080"), 1.0),
+        (answer(f"the port is 8080 {MARK}"), 1.0),
+        (answer("Note that this is important"), 0.0),
+        (answer("We decided to keep SQLite"), 0.8),
+        (prompt("let's go with SQLite"), 0.8),
+        (prompt("SQLite를 쓰기로 결정"), 0.8),
+        (results("a"), 0.7),
+        (results("a", kind=PieceKind.AGENT_RETURN), 0.7),
+        (answer("one error"), 0.1),
+        (answer("error, error, failed: a bug, because"), 0.5),
+        (answer("error " * 100), 0.5),
+    ],
+)
+def test_a_message_scores_by_its_strongest_sign(said: Message, score: float) -> None:
+    assert score_message(said) == pytest.approx(score)
+
+
+def test_a_result_that_quotes_a_mark_is_only_a_result() -> None:
+    read = message(Piece(PieceKind.TOOL_RESULT, f"{MARK} we decided: important", "Read", "a"))
+
+    assert score_message(read) == 0.7
+
+
+def test_the_signs_are_told() -> None:
+    judged = judge_message(message(Piece(PieceKind.TEXT, "we chose to fix the bug")))
+
+    assert (judged.explicit, judged.decision, judged.tool_result) == (False, True, False)
+    assert judged.keyword_density == pytest.approx(0.4)
+
+
+@given(
+    st.text() | st.sampled_from(["important decision", "error " * 9]),
+    st.sampled_from(PieceKind),
+    *[st.floats(-2, 2)] * 4,
+)
+def test_a_score_is_between_0_and_1(
+    text: str, kind: PieceKind, user: float, decision: float, tool: float, keyword: float
+) -> None:
+    settings = ImportanceSettings(ImportanceWeights(user, decision, tool, keyword))
+
+    assert 0 <= score_message(message(Piece(kind, text)), settings) <= 1
+
+
+def test_marked_messages_come_first_then_the_score_then_the_newest() -> None:
+    talk = [
+        answer("we decided one thing"),
+        answer("hello"),
+        prompt("remember this"),
+        answer(f"a port {MARK}"),
+        answer("we decided another thing"),
+        results("a"),
+    ]
+
+    found = find_anchors(talk)
+
+    assert found == (talk[3], talk[2], talk[4], talk[0], talk[5])
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_there_are_never_more_anchors_than_asked(most: int) -> None:
+    talk = [prompt(f"{MARK} {number}") for number in range(4)]
+
+    assert find_anchors(talk, AnchorSettings(most)) == tuple(talk[::-1][:most])
