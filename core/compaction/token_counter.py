@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..tokens import estimate_tokens
-from ..window import table_window
+from ..models import table_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
