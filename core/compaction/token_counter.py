@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..tokens import estimate_tokens
 from ..models import table_window
+from ..tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
