@@ -64,9 +64,14 @@ PACE_SPREAD: Final = 0.4
 """Standard deviation of the logarithm of the pace to come over the pace so far (recorded
 sessions: 0.4 where many turns are left, 0.6 where few are)."""
 
-_LOW, _MIDDLE, _HIGH = 0.1, 0.5, 0.9
+_QUANTILES: Final = (0.5, 0.8, 0.1, 0.9)
+"""In the order of Interval's fields."""
+
 _DECILES: Final = (-1.2816, -0.5244, 0.0, 0.5244, 1.2816)
 """The middles of the five fifths of a normal distribution."""
+
+_FIFTH, _TENTH = 0.8416, 1.2816
+"""Deviations above which a fifth and a tenth of a normal distribution lie."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -74,8 +79,14 @@ class Interval(msgspec.Struct, frozen=True):
 
     p50: float
     """As likely less as more."""
-    p80: tuple[float, float]
-    """Less than the first with one chance in ten, more than the second with one in ten."""
+    p80: float
+    """With four chances in five it is over by then."""
+    low: float
+    high: float
+    """The 80 % interval: less than `low` with one chance in ten, more than `high` likewise."""
+
+
+NOW: Final = Interval(0, 0, 0, 0)
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -144,7 +155,7 @@ def forecast(
         return None
     left = target_tokens - last.tokens
     if left <= 0:
-        return Forecast(Interval(0, (0, 0)), Interval(0.0, (0.0, 0.0)))
+        return Forecast(NOW, NOW)
     growths = _growths(rows[-OWN_TURNS:])
     starts = prior.starts if prior else ()
     if not starts and len(growths) < MIN_GROWTHS:
@@ -156,8 +167,7 @@ def forecast(
     ]
     if not guesses:
         return None
-    low, middle, high = (max(1, round(turns)) for turns in _quantiles(guesses))
-    turns = Interval(middle, (low, high))
+    turns = Interval(*(max(1, round(turns)) for turns in _quantiles(guesses)))
     pace = _pace(rows, prior.pace_ms if prior else None)
     return Forecast(turns, _minutes(turns, pace) if pace else None)
 
@@ -207,7 +217,7 @@ def _quantiles(guesses: list[tuple[float, float]]) -> list[float]:
     guesses.sort()
     whole = sum(weight for _, weight in guesses)
     sums = list(accumulate(weight for _, weight in guesses))
-    found = (bisect_left(sums, share * whole) for share in (_LOW, _MIDDLE, _HIGH))
+    found = (bisect_left(sums, share * whole) for share in _QUANTILES)
     return [guesses[min(place, len(guesses) - 1)][0] for place in found]
 
 
@@ -230,6 +240,10 @@ def _pace(rows: Sequence[FillRow], others_ms: float | None) -> float | None:
 def _minutes(turns: Interval, pace_ms: float) -> Interval:
     """Tell turns in minutes; the pace may be off as well, and neither knows of the other."""
     middle = turns.p50 * pace_ms / 60_000
-    pace = _DECILES[-1] * PACE_SPREAD
-    less, more = (math.hypot(math.log(bound / turns.p50), pace) for bound in turns.p80)
-    return Interval(middle, (middle * math.exp(-less), middle * math.exp(more)))
+
+    def at(bound: float, deviations: float) -> float:
+        # The turns' own error and the pace's, as if both were normal on a logarithmic scale.
+        off = math.hypot(math.log(bound / turns.p50), deviations * PACE_SPREAD)
+        return middle * math.exp(math.copysign(off, deviations))
+
+    return Interval(middle, at(turns.p80, _FIFTH), at(turns.low, -_TENTH), at(turns.high, _TENTH))

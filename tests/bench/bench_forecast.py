@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.forecast import PAUSE_MS, Forecast, Prior, forecast, make_prior
+from ctxtop.core.forecast import PAUSE_MS, Forecast, Interval, Prior, forecast, make_prior
 from ctxtop.core.store.rows import FillRow
 
 if TYPE_CHECKING:
@@ -68,11 +68,16 @@ class Case:
     @property
     def covered(self) -> bool:
         """Whether the 80 % interval held."""
-        return self.said is not None and _within(self.turns, self.said.turns.p80)
+        return self.said is not None and _within(self.turns, self.said.turns)
+
+    @property
+    def over(self) -> bool:
+        """Whether it was over by the p80."""
+        return self.said is not None and self.turns <= self.said.turns.p80
 
 
-def _within(value: float, bounds: tuple[float, float]) -> bool:
-    return bounds[0] <= value <= bounds[1]
+def _within(value: float, told: Interval) -> bool:
+    return told.low <= value <= told.high
 
 
 def read_fills(shared: Path, scratch: Path) -> dict[str, list[FillRow]]:
@@ -169,11 +174,13 @@ def show(name: str, asked: Iterable[tuple[str, list[Case]]]) -> None:
         return
     show_row("all cases", every)
     print(f"coverage, mean of {len(covers)} sessions: {statistics.mean(covers):.1%}")
-    timed = [case.said.minutes.p80 for case in every if case.said and case.said.minutes]
+    over = sum(case.over for case in every) / len(every)
+    print(f"over by the p80: {over:.1%}")
+    timed = [case.said.minutes for case in every if case.said and case.said.minutes]
     held = sum(
         1
         for case in every
-        if case.said and case.said.minutes and _within(case.minutes, case.said.minutes.p80)
+        if case.said and case.said.minutes and _within(case.minutes, case.said.minutes)
     )
     if timed:
         print(f"minutes of work inside their interval: {held / len(timed):.1%}")

@@ -7,6 +7,7 @@ from statistics import median
 
 import pytest
 from ctxtop.core.forecast import (
+    NOW,
     PAUSE_MS,
     PRIOR_STARTS,
     PRIOR_TURNS,
@@ -41,16 +42,16 @@ def test_steady_growth_goes_on() -> None:
     found = told(grown(*[1_000] * 100), 20_000)
 
     assert found.turns.p50 == 20
-    assert found.turns.p80[0] < 20 < found.turns.p80[1]
+    assert found.turns.low < 20 < found.turns.high
     assert found.minutes is not None
     assert found.minutes.p50 == pytest.approx(20)
-    assert found.minutes.p80[0] < 20 < found.minutes.p80[1]
+    assert found.minutes.low < 20 < found.minutes.high
 
 
 def test_what_a_few_turns_say_is_less_sure() -> None:
-    few, many = (told(grown(*[1_000] * count), 20_000).turns.p80 for count in (4, 200))
+    few, many = (told(grown(*[1_000] * count), 20_000).turns for count in (4, 200))
 
-    assert few[1] - few[0] > many[1] - many[0]
+    assert few.high - few.low > many.high - many.low
 
 
 def test_what_came_last_counts_more() -> None:
@@ -65,7 +66,7 @@ def test_a_size_that_is_reached_is_no_turn_away() -> None:
     rows = grown(1_000)
 
     assert forecast(rows, 21_000) == forecast(rows, 5) == told(rows, 0)
-    assert told(rows, 0).turns == Interval(0, (0, 0))
+    assert told(rows, 0).turns == NOW
 
 
 def test_a_session_that_has_hardly_begun_is_told_by_others_alone() -> None:
@@ -73,7 +74,7 @@ def test_a_session_that_has_hardly_begun_is_told_by_others_alone() -> None:
 
     assert forecast(grown(1_000, 1_000), 100_000) is None
     assert forecast(grown(1_000, 1_000, 1_000), 100_000) is not None
-    assert told(grown(), 20_000, others).turns == Interval(10, (10, 10))
+    assert told(grown(), 20_000, others).turns == Interval(10, 10, 10, 10)
 
 
 def test_others_count_less_the_more_turns_a_session_has() -> None:
@@ -88,7 +89,7 @@ def test_others_are_counted_to_a_limit_the_newest_first() -> None:
     prior = make_prior([grown(1, 2), newest, grown(*[9_999] * 10)])
 
     assert len(prior.starts) == PRIOR_STARTS
-    assert told(grown(), 10_000, prior).turns == Interval(10, (10, 10))
+    assert told(grown(), 10_000, prior).turns == Interval(10, 10, 10, 10)
 
 
 def test_an_empty_store_tells_nothing() -> None:
@@ -180,7 +181,7 @@ def test_the_interval_holds_in_four_of_five_sessions() -> None:
             turns = next(i for i, row in enumerate(rows[known:], 1) if (row.tokens or 0) >= target)
             found = forecast(rows[:known], target, prior)
             assert found is not None
-            held.append(found.turns.p80[0] <= turns <= found.turns.p80[1])
+            held.append(found.turns.low <= turns <= found.turns.high)
             off.append(abs(found.turns.p50 - turns) / turns)
 
     assert 0.7 <= sum(held) / len(held) <= 0.95
@@ -206,7 +207,7 @@ def test_any_fill_is_told_in_order_or_not_at_all(
 
     for interval in (found.turns, found.minutes) if found else ():
         if interval:
-            assert 0 <= interval.p80[0] <= interval.p50 <= interval.p80[1]
+            assert 0 <= interval.low <= interval.p50 <= interval.p80 <= interval.high
 
 
 def test_the_same_facts_give_the_same_forecast() -> None:
