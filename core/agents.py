@@ -10,6 +10,7 @@ import msgspec
 from .context import Context, measure
 from .counter import Counted
 from .evidence import Seen
+from .outlook import NO_OUTLOOK, Outlook
 from .usage import Usage
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Agent(msgspec.Struct, frozen=True):
     """The tool call that started it."""
     depth: int | None = None
     """1 for an agent that the session itself started."""
+    outlook: Outlook = NO_OUTLOOK
+    """Of one that is at work."""
     spent: Usage | None = None
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from .agents import Agent, AgentStatus, make_agent
 from .evidence import Evidence, read_facts
 from .levels import LevelWarning, Point, find_warnings
+from .outlook import look_ahead, read_growth, read_prior
 from .sessions import Session, Status, make_session
 from .store import agent_queries, queries
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
+    from .forecast import Prior
+    from .store.rows import SessionRow
     from .window import Window
 
 
@@ -32,8 +36,20 @@ def read_sessions(
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
     evidence = Evidence(read_facts(db))
-    rows = queries.sessions(db, only)
-    return sorted((make_session(row, evidence, now_ms) for row in rows), key=by_need)
+    prior = read_prior(db)
+    return sorted(
+        (read_session(db, row, evidence, prior, now_ms) for row in queries.sessions(db, only)),
+        key=by_need,
+    )
+
+
+def read_session(
+    db: sqlite3.Connection, row: SessionRow, evidence: Evidence, prior: Prior, now_ms: int
+) -> Session:
+    """Say of a session's row what it means at `now_ms`, and what lies ahead of it."""
+    session = make_session(row, evidence, now_ms)
+    outlook = look_ahead(session.context, read_growth(db, row.file_id), prior)
+    return replace(session, outlook=outlook)
 
 
 def by_need(session: Session) -> tuple[object, ...]:
@@ -82,9 +98,16 @@ def read_agents(
     """Read the agents of every session, or only of those named, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
     evidence = Evidence(read_facts(db))
-    return [
+    agents = [
         make_agent(row, row.session_id in live, evidence) for row in agent_queries.agents(db, only)
     ]
+    prior: Prior | None = None
+    for place, agent in enumerate(agents):
+        if agent.status is AgentStatus.RUNNING:
+            prior = prior or read_prior(db)
+            rows = queries.fill(db, agent.session_id, agent.agent_id)
+            agents[place] = replace(agent, outlook=look_ahead(agent.context, rows, prior))
+    return agents
 
 
 def session_warnings(db: sqlite3.Connection, session: Session) -> list[ContextWarning]:

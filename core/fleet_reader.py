@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .evidence import NO_EVIDENCE, Evidence, read_facts
-from .fleet import by_need, session_warnings
-from .sessions import ACTIVE_MS, Session, Status, make_session
+from .fleet import by_need, read_session, session_warnings
+from .forecast import Prior
+from .outlook import read_prior
+from .sessions import ACTIVE_MS, Session, Status
 from .store import queries
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class FleetReader:
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
         self._evidence = NO_EVIDENCE
+        self._prior = Prior()
         self._announced: set[tuple[object, ...]] = set()
 
     def read(self, changed: Iterable[str] | None, now_ms: int) -> tuple[Session, ...]:
@@ -39,6 +42,7 @@ class FleetReader:
         facts = read_facts(self._db)
         if changed is None or facts != self._evidence.facts:
             self._evidence = Evidence(facts)
+            self._prior = read_prior(self._db)
             self._sessions = self._made(queries.sessions(self._db), now_ms)
         else:
             stale = set(changed) | self._no_longer_sure(now_ms)
@@ -75,7 +79,10 @@ class FleetReader:
         return not self._no_longer_sure(now_ms)
 
     def _made(self, rows: Iterable[SessionRow], now_ms: int) -> dict[str, Session]:
-        return {row.session_id: make_session(row, self._evidence, now_ms) for row in rows}
+        return {
+            row.session_id: read_session(self._db, row, self._evidence, self._prior, now_ms)
+            for row in rows
+        }
 
     def _no_longer_sure(self, now_ms: int) -> set[str]:
         """Sessions that were live only because they wrote, and that was too long ago."""

@@ -11,6 +11,7 @@ from .context import Context, measure
 from .counter import EXACT_OUTPUT_FROM, Counted
 from .evidence import Seen
 from .models import LARGE_MARK, parse_version
+from .outlook import NO_OUTLOOK, Outlook
 
 if TYPE_CHECKING:
     from .evidence import Evidence
@@ -68,6 +69,7 @@ class Session(msgspec.Struct, frozen=True):
     last_activity_at: int | None
     path: str
     """Below Claude Code's projects folder."""
+    outlook: Outlook = NO_OUTLOOK
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:

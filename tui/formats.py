@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells
 
 from ..collectors.clean import clean_text
+
+if TYPE_CHECKING:
+    from ..core.forecast import Forecast
 
 NOTHING: Final = "–"
 """What stands where nothing is known."""
@@ -18,6 +21,7 @@ _LONG: Final = 8
 """Characters a cell: a sign with its marks and joiners has no more, and a text can have 4,000."""
 _THOUSAND: Final = 1_000
 _MILLION: Final = 1_000_000
+_TWO_DIGITS: Final = 100
 _MODEL: Final = re.compile(
     r"(?:.*\.)?claude-(?:(?P<family>[a-z]+)-(?P<version>\d+(?:-\d{1,2}(?!\d))?)"
     r"|(?P<old_version>\d+(?:-\d{1,2}(?!\d))?)-(?P<old_family>[a-z]+))(?P<rest>.*)$"
@@ -60,6 +64,22 @@ def age(milliseconds: int | None) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def turns_left(forecast: Forecast | None) -> str:
+    """Write a forecast's 80 % interval of turns: ≈2–4, or one number where both are the same."""
+    if forecast is None:
+        return NOTHING
+    low, high = _coarse(forecast.turns.low), _coarse(forecast.turns.high)
+    return f"≈{low}" if low == high else f"≈{low}–{high}"
+
+
+def _coarse(turns: float) -> int:
+    """Round to two digits: a forecast knows no more."""
+    step = 1
+    while turns >= _TWO_DIGITS * step:
+        step *= 10
+    return int(turns / step + 0.5) * step
 
 
 def model(name: str | None) -> str:

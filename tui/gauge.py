@@ -22,6 +22,9 @@ MARKS: Final = (0.70, 0.80)
 """Where a person is told: the notice and the warning."""
 
 MARK: Final = "▃"
+TRIGGER: Final = "┃"
+"""Where the client compacts by itself."""
+
 _TRACK: Final = "▁"
 
 LEVEL_STYLES: Final = {
@@ -38,10 +41,10 @@ def gauge(context: Context, cells: int) -> Content:
     """Draw the bar and its number; the number always stands beside the bar."""
     style = LEVEL_STYLES[context.level]
     number = fit_right(f"{estimate_sign(context)}{percent(context.ratio)}", PERCENT_CELLS)
-    if context.ratio is None:
-        return _empty(cells) + Content.styled(number, "$quiet")
-    drawn = bar(context.ratio, cells)
-    return Content.styled(drawn, style) + _empty(cells, len(drawn)) + Content.styled(number, style)
+    drawn = "" if context.ratio is None else bar(context.ratio, cells)
+    rest = _empty(context, cells, len(drawn))
+    shown = "$quiet" if context.ratio is None else style
+    return Content.styled(drawn, style) + rest + Content.styled(number, shown)
 
 
 def fill(context: Context) -> str:
@@ -56,9 +59,13 @@ def estimate_sign(context: Context) -> str:
     return "≈" if context.state == "estimated" else ""
 
 
-def _empty(cells: int, start: int = 0) -> Content:
-    marks = {round(cells * mark) for mark in MARKS}
+def _empty(context: Context, cells: int, start: int) -> Content:
+    marks = {round(cells * mark): (MARK, "$bar-mark") for mark in MARKS}
+    trigger = context.trigger.tokens if context.trigger else None
+    if trigger:
+        # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
+        place = min(int(cells * trigger / context.window.tokens), cells - 1)
+        marks[place] = (TRIGGER, "$bar-trigger")
     return Content("").join(
-        Content.styled(MARK, "$bar-mark") if cell in marks else Content.styled(_TRACK, "$bar-track")
-        for cell in range(start, cells)
+        Content.styled(*marks.get(cell, (_TRACK, "$bar-track"))) for cell in range(start, cells)
     )

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from .formats import NOTHING, age, model, one_line, percent, tokens
+from ..core.claims import WORDS
+from .formats import NOTHING, age, model, one_line, percent, tokens, turns_left
 from .gauge import gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..core.context import Context
     from ..core.fleet import ContextWarning
+    from ..core.forecast import Forecast
     from ..core.sessions import Session
     from ..core.store.rows import CompactionRow
 
@@ -42,6 +45,9 @@ def session_report(
         _line("", _HOW[context.state.value], "$quiet"),
         _line("window", f"{context.window.tokens:,} tokens"),
         _line("", context.window.why, "$quiet"),
+        *_compaction(context),
+        *_contradictions(context),
+        *_outlook(session),
         _line("level", context.level.value if context.level else "below every threshold"),
     ]
     if session.refusal:
@@ -66,6 +72,54 @@ def session_report(
         *_warnings(warnings, now_ms),
     ]
     return Content("\n").join(lines)
+
+
+def _compaction(context: Context) -> Iterable[Content]:
+    """Tell the counter against the trigger, which are not the fill and the window."""
+    trigger, numbers = context.trigger, context.numbers
+    if trigger is None:
+        return
+    if trigger.tokens is None:
+        yield _line("compaction", trigger.why)
+    else:
+        counted = NOTHING if numbers.counter is None else f"{numbers.counter:,}"
+        yield _line(
+            "compaction",
+            f"at {trigger.tokens:,}; its counter stands at {counted},"
+            f" {percent(context.trigger_ratio)} of the way",
+        )
+        yield _line("", trigger.why, "$quiet")
+    if numbers.hook is not None:
+        yield _line("", f"hooks are told {numbers.hook:,}: with the last answer", "$quiet")
+    if numbers.report is not None:
+        yield _line("", f"the last /context counted {numbers.report:,}", "$quiet")
+
+
+def _contradictions(context: Context) -> Iterable[Content]:
+    claims = [("window", claim) for claim in context.window.contradicted]
+    claims += (
+        [("trigger", claim) for claim in context.trigger.contradicted] if context.trigger else []
+    )
+    for what, claim in claims:
+        said = "none" if claim.tokens is None else f"{claim.tokens:,}"
+        yield _line("but", f"{what} {said}: {WORDS[claim.source]}", "$level-warning")
+
+
+def _outlook(session: Session) -> Iterable[Content]:
+    end, ahead = session.outlook.end, session.outlook.ahead
+    trigger = session.context.trigger
+    if end:
+        where = "compaction" if trigger and trigger.tokens else "the window's end"
+        yield _line("turns left", f"{_left(end)} to {where}")
+    if ahead and ahead.forecast:
+        at = f"{ahead.level.value} at {percent(ahead.threshold)}"
+        yield _line("" if end else "turns left", f"{_left(ahead.forecast)} to {at}")
+
+
+def _left(forecast: Forecast) -> str:
+    turns, minutes = forecast.turns, forecast.minutes
+    work = f", ≈ {age(round(minutes.p50 * 60_000))} of work" if minutes else ""
+    return f"{turns_left(forecast)}, as likely under as over {turns.p50:,.0f}{work}"
 
 
 def _section(name: str) -> Iterable[Content]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ..core.sessions import Status
-from .formats import age, fit, fit_right, model, percent
+from .formats import age, fit, fit_right, model, percent, turns_left
 from .gauge import LEVEL_STYLES, PERCENT_CELLS, SHORTEST, fill, gauge
 
 if TYPE_CHECKING:
@@ -53,13 +53,14 @@ _COLUMNS: Final = (
     Column("gauge", "context", SHORTEST + PERCENT_CELLS, 0),
     Column("level", "level", 9, 4),
     Column("fill", "tokens", 15, 2),
+    Column("until", "turns left", 10, 3),
     Column("agents", "agents", 6, 3),
     Column("compactions", "↻", 3, 3),
     Column("age", "age", 6, 1),
 )
 _GAP: Final = 1
-_ONE_STATEMENT: Final = frozenset({"gauge", "level", "fill"})
-_RIGHT: Final = frozenset({"fill", "agents", "compactions", "age"})
+_ONE_STATEMENT: Final = frozenset({"gauge", "level", "fill", "until"})
+_RIGHT: Final = frozenset({"fill", "until", "agents", "compactions", "age"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,12 @@ def _fill(session: Session, cells: int, now_ms: int) -> Content:
     return Content.styled(fit_right(fill(session.context), cells), style)
 
 
+def _until(session: Session, cells: int, now_ms: int) -> Content:
+    # Of a session that is over nobody waits for the end.
+    left = turns_left(session.outlook.end) if session.live else ""
+    return Content.styled(fit_right(left, cells), "$foreground")
+
+
 def _level(session: Session, cells: int, now_ms: int) -> Content:
     level = session.context.level
     return Content.styled(fit(level.value if level else "", cells), LEVEL_STYLES[level])
@@ -190,6 +197,7 @@ _CELLS: Final[dict[str, Callable[[Session, int, int], Content]]] = {
     "model": _model,
     "gauge": _gauge,
     "fill": _fill,
+    "until": _until,
     "level": _level,
     "agents": _agents,
     "compactions": _compactions,

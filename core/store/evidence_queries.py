@@ -44,9 +44,14 @@ class SeenRow(msgspec.Struct, frozen=True):
     window_tokens: int
 
 
+NEWEST: Final = 200
+"""Automatic compactions that are looked at: months of a heavy user, and what an older client
+did tells nothing of this one."""
+
+
 def automatic_compactions(db: sqlite3.Connection) -> list[CompactedRow]:
-    """List the automatic compactions of all contexts; one that is told twice counts once."""
-    return records(CompactedRow, db, _COMPACTED, [])
+    """List the newest automatic compactions; one that is told twice counts once."""
+    return records(CompactedRow, db, _COMPACTED, [NEWEST])
 
 
 def large_models(db: sqlite3.Connection, above: int) -> list[LargeRow]:
@@ -88,7 +93,8 @@ SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_versi
         ORDER BY e.offset DESC LIMIT 1) AS earlier_tokens,
     b.pre_tokens
 FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens FROM boundary
-    WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid) b
+    WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid
+    ORDER BY at DESC LIMIT ?) b
 JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 JOIN response r ON r.file_id = b.file_id AND r.offset = (
     SELECT MAX(x.offset) FROM response x WHERE x.file_id = b.file_id

@@ -70,6 +70,21 @@ def fill(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -
     return records(FillRow, db, _FILL, {"session_id": session_id, "agent_id": agent_id})
 
 
+def recent_fill(db: sqlite3.Connection, file_id: int, most: int) -> list[FillRow]:
+    """Replay the last answers of a session's file, at most so many, and the boundaries there."""
+    rows = records(FillRow, db, _RECENT_FILL, [file_id, most])
+    rows.reverse()
+    return rows
+
+
+def newest_files(db: sqlite3.Connection, most: int) -> list[int]:
+    """Name the files of the sessions that grew last, newest first."""
+    rows = db.execute(
+        "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [most]
+    )
+    return [int(row[0]) for row in rows]
+
+
 def spent(db: sqlite3.Connection) -> list[SpentRow]:
     """Add up the answers by session; every message of the store counts once (R: totals)."""
     return records(SpentRow, db, _SPENT, [])
@@ -318,6 +333,16 @@ SELECT at, tokens, compacted FROM (
             SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
             AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
 ) ORDER BY offset
+"""
+
+_RECENT_FILL: Final = """
+SELECT at, tokens, compacted FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
+        SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
+        ORDER BY offset DESC LIMIT ?2)
+    UNION ALL
+    SELECT at, post_tokens, 1, offset FROM boundary WHERE file_id = ?1
+) ORDER BY offset DESC LIMIT ?2
 """
 
 # Of several copies of a message the one with the most output is whole (early lines hold

@@ -27,13 +27,15 @@ KEYS = {
     "scan": "files bytes lines bad_lines unknown_types sessions agents seconds",
     "sessions": "session_id title project model client_version live status tmux context_tokens"
     " context_state window_tokens window_source used_ratio level trigger_tokens trigger_source"
-    " trigger_ratio turns_left compactions last_compaction_at agents agents_noncompliant"
+    " trigger_ratio trigger_armed turns_left minutes_left next_threshold compactions"
+    " last_compaction_at agents agents_noncompliant"
     " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
-    " last_activity_at transcript_path",
+    " last_activity_at transcript_path counter_tokens hook_tokens report_tokens contradictions",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
     " result_chars result_tokens expected_format verdict violations warnings marker_origin"
-    " blocked context_summary",
+    " blocked context_summary trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
+    " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " dropped_tokens duration_ms kept_messages summary forgotten",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
@@ -44,13 +46,7 @@ KEYS = {
 }
 READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals")
 NULL_IN_THIS_VERSION = {
-    "sessions": (
-        "trigger_tokens",
-        "trigger_source",
-        "trigger_ratio",
-        "turns_left",
-        "agents_noncompliant",
-    ),
+    "sessions": ("agents_noncompliant",),
     "agents": ("expected_format", "verdict", "marker_origin", "blocked"),
     "compactions": ("forgotten",),
 }

@@ -146,7 +146,7 @@ async def test_files_with_hostile_names_are_harmless(stage: Stage) -> None:
     del no_folder["cwd"]
     append(path, no_folder, launch("toolu_1", "reviewer", "", 21_000) | {"cwd": None})
     agent_files(path, "a\x1b[31m\u202e", {}, answer(30_000))
-    async with opened(stage) as it:
+    async with opened(stage, (160, 40)) as it:
         assert is_harmless(it)
         assert "[bold]" in it.words
         await it.press("y")

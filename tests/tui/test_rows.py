@@ -56,7 +56,7 @@ def test_columns_never_take_more_than_the_width() -> None:
 def test_columns_only_come_when_there_is_more_room() -> None:
     counts = [len(lay_out(width).columns) for width in WIDTHS]
     assert counts == sorted(counts)
-    assert counts[-1] == 10
+    assert counts[-1] == 11
 
 
 def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:

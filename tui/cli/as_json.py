@@ -7,6 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import asdict
+
 from ...collectors.own_logs.logs import logs_of
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...core.agents import Agent
+    from ...core.context import Context
     from ...core.fleet import ContextWarning
+    from ...core.forecast import Forecast
+    from ...core.outlook import Outlook
     from ...core.sessions import Session
     from ...core.store.rows import CompactionRow, SpentRow, SummaryRow
     from .checks import Check
@@ -67,10 +72,8 @@ def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Re
         "window_source": context.window.source.value,
         "used_ratio": context.ratio,
         "level": context.level.value if context.level else None,
-        "trigger_tokens": None,
-        "trigger_source": None,
-        "trigger_ratio": None,
-        "turns_left": None,
+        **_trigger(context),
+        **_outlook(found.outlook),
         "compactions": found.compactions,
         "last_compaction_at": time_of(found.last_compaction_at),
         "agents": found.agents,
@@ -82,6 +85,8 @@ def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Re
         "started_at": time_of(found.started_at),
         "last_activity_at": time_of(found.last_activity_at),
         "transcript_path": str(projects / found.path),
+        **_numbers(context),
+        "contradictions": _contradictions(context),
     }
 
 
@@ -114,7 +119,69 @@ def agent(found: Agent) -> Record:
         "marker_origin": None,
         "blocked": None,
         "context_summary": result.text if result else found.reply,
+        **_trigger(context),
+        **_outlook(found.outlook),
+        **_numbers(context),
+        "contradictions": _contradictions(context),
     }
+
+
+def _trigger(context: Context) -> Record:
+    trigger = context.trigger
+    return {
+        "trigger_tokens": trigger.tokens if trigger else None,
+        "trigger_source": trigger.source.value if trigger else None,
+        "trigger_ratio": context.trigger_ratio,
+        "trigger_armed": trigger.tokens is not None if trigger else None,
+    }
+
+
+def _outlook(outlook: Outlook) -> Record:
+    """Turns and minutes to the trigger, or to the window's end where that is not armed."""
+    end, ahead = outlook.end, outlook.ahead
+    return {
+        "turns_left": _turns(end),
+        "minutes_left": _minutes(end),
+        "next_threshold": ahead
+        and {
+            "level": ahead.level.value,
+            "threshold": ahead.threshold,
+            "tokens": ahead.tokens,
+            "turns_left": _turns(ahead.forecast),
+            "minutes_left": _minutes(ahead.forecast),
+        },
+    }
+
+
+def _turns(forecast: Forecast | None) -> Record | None:
+    if forecast is None:
+        return None
+    return {name: int(value) for name, value in asdict(forecast.turns).items()}
+
+
+def _minutes(forecast: Forecast | None) -> Record | None:
+    if forecast is None or forecast.minutes is None:
+        return None
+    return {name: round(value, 1) for name, value in asdict(forecast.minutes).items()}
+
+
+def _numbers(context: Context) -> Record:
+    numbers = context.numbers
+    return {
+        "counter_tokens": numbers.counter,
+        "hook_tokens": numbers.hook,
+        "report_tokens": numbers.report,
+    }
+
+
+def _contradictions(context: Context) -> list[Record]:
+    """Evidence that says another window or trigger than what is believed."""
+    claims = [("window", claim) for claim in context.window.contradicted]
+    if context.trigger:
+        claims += [("trigger", claim) for claim in context.trigger.contradicted]
+    return [
+        {"of": what, "tokens": claim.tokens, "source": claim.source.value} for what, claim in claims
+    ]
 
 
 def compaction(row: CompactionRow) -> Record:

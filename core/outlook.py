@@ -1,0 +1,79 @@
+"""Until when: how far a context is from its next threshold and from where it is compacted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .forecast import OWN_TURNS, Forecast, Prior, forecast, make_prior
+from .levels import THRESHOLDS, Level
+from .store import queries
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from .context import Context
+    from .store.rows import FillRow
+
+
+PRIOR_SESSIONS: Final = 30
+"""Sessions that are asked how contexts grow: enough for `forecast.PRIOR_TURNS` turns."""
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """The next threshold that a context has not reached."""
+
+    level: Level
+    threshold: float
+    """Share of the window."""
+    tokens: int
+    forecast: Forecast | None
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """What lies ahead of a context."""
+
+    end: Forecast | None
+    """To the trigger, or to the window's end where the trigger is not armed."""
+    ahead: Ahead | None
+    """None above the last threshold, and where nothing is known."""
+
+
+NO_OUTLOOK = Outlook(None, None)
+
+
+def read_prior(db: sqlite3.Connection) -> Prior:
+    """Gather from the newest sessions of the store how contexts grow."""
+    files = queries.newest_files(db, PRIOR_SESSIONS)
+    return make_prior(queries.recent_fill(db, file_id, OWN_TURNS) for file_id in files)
+
+
+def read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
+    """Read as much of a session's past as a forecast asks."""
+    return queries.recent_fill(db, file_id, OWN_TURNS)
+
+
+def look_ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -> Outlook:
+    """Forecast from a context's own growth (`queries.fill`) and that of others.
+
+    The client compares its counter with the trigger, and answers tell the fill: the trigger
+    is nearer by what the counter is ahead of it.
+    """
+    fill, numbers = context.tokens, context.numbers
+    if fill is None or numbers.fill is None:
+        return NO_OUTLOOK
+    ahead_of_fill = (numbers.counter or fill) - numbers.fill
+    armed = context.trigger.tokens if context.trigger else None
+    end = context.window.tokens if armed is None else armed - ahead_of_fill
+    return Outlook(forecast(rows, end, prior), _ahead(context, rows, prior))
+
+
+def _ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -> Ahead | None:
+    window = context.window.tokens
+    for level, threshold in THRESHOLDS:
+        tokens = -int(-threshold * window // 1)
+        if (context.tokens or 0) < tokens:
+            return Ahead(level, threshold, tokens, forecast(rows, tokens, prior))
+    return None
