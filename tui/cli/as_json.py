@@ -7,18 +7,25 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import asdict
+
 from ...collectors.own_logs.logs import logs_of
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
+from ...core.told import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ...core.agents import Agent
     from ...core.fleet import ContextWarning
     from ...core.sessions import Session
     from ...core.store.rows import CompactionRow, SpentRow, SummaryRow
+    from ...core.summaries.artifacts import Quote
+    from ...core.summaries.forgotten import Forgotten
+    from ...core.summaries.todos import Todo
+    from ...core.thrash import Thrash
     from .checks import Check
     from .reading import Reading
 
@@ -119,6 +126,7 @@ def agent(found: Agent) -> Record:
 
 def compaction(row: CompactionRow) -> Record:
     """One object of `ctxtop compactions`."""
+    told = unpack(row.told)
     return {
         "session_id": row.session_id,
         "agent_id": row.agent_id,
@@ -131,7 +139,31 @@ def compaction(row: CompactionRow) -> Record:
         "duration_ms": row.duration_ms,
         "kept_messages": row.kept_messages,
         "summary": row.summary,
-        "forgotten": None,
+        "forgotten": _forgotten(told.forgotten) if told else None,
+        "thrash": _thrash(told.thrash) if told and told.thrash else None,
+        "cleared_results": told.cleared_results if told else None,
+    }
+
+
+def _forgotten(found: Forgotten) -> Record:
+    return {
+        "files": [each.path for each in found.files],
+        "identifiers": [each.text for each in found.identifiers],
+        "decisions": _said(found.decisions),
+        "todos": _said(found.todos),
+        "constraints": _said(found.constraints),
+        "counts": asdict(found.counts),
+    }
+
+
+def _said(listed: Sequence[Quote | Todo]) -> list[Record]:
+    return [{"text": each.text, "line": each.line} for each in listed]
+
+
+def _thrash(found: Thrash) -> Record:
+    return {
+        "turns_since_last": found.turns_since_last,
+        "culprit": asdict(found.culprit) if found.culprit else None,
     }
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...collectors.clean import clean_text
 from ...core.tokens import count_of
+from ...core.told import unpack
 from ..formats import NOTHING, age, model, percent, tokens
+from . import told_lines
 from .cells import fill, gauge, level, moment, returned, session_id, shorten, since
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
@@ -111,13 +113,15 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
     columns = [
         Column("at"),
         Column("session"),
-        Column("agent", flexible=True, rank=3),
+        Column("agent", flexible=True, rank=5),
         Column("trigger"),
         Column("before", right=True),
         Column("after", right=True),
-        Column("took", right=True, rank=2),
-        Column("kept", right=True, rank=4),
-        Column("summary", flexible=True, rank=1),
+        Column("took", right=True, rank=4),
+        Column("kept", right=True, rank=6),
+        Column("thrash", rank=1),
+        Column("forgot", flexible=True, rank=2),
+        Column("summary", flexible=True, rank=3),
     ]
     rows: Rows = (
         [
@@ -129,11 +133,24 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
             NOTHING if each.post_tokens is None else f"≈{tokens(each.post_tokens)}",
             age(each.duration_ms),
             NOTHING if each.kept_messages is None else str(each.kept_messages),
+            told_lines.thrash(told),
+            told_lines.forgot(told),
             (each.summary or NOTHING)[:BEGINNING],
         ]
-        for each in found
+        for each, told in ((row, unpack(row.told)) for row in found)
     )
     return draw(columns, rows, terminal_width())
+
+
+def compactions_in_detail(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
+    """Lay out `ctxtop compactions --session`: below each row what is told of it."""
+    head, *rows = compactions(found, short) or [""]
+    if not rows:
+        return []
+    lines = [head]
+    for row, drawn in zip(found, rows, strict=True):
+        lines += [drawn, *told_lines.details(unpack(row.told), terminal_width())]
+    return lines
 
 
 def warnings(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[str]:

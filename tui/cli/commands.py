@@ -115,14 +115,15 @@ def agents(context: click.Context, *, session: str | None) -> int:
 @session
 @click.pass_context
 def compactions(context: click.Context, *, session: str | None) -> int:
-    """List the compactions and what each kept. Newest first."""
-    with open_reading(chosen(context)) as found:
+    """List the compactions, what each kept and what it forgot. Newest first."""
+    with open_reading(chosen(context), Collector.scan_and_tell) as found:
         listed = queries.compactions(found.db, found.session_id(session))
+        way = "compactions_in_detail" if session else "compactions"
         return _emit(
             context,
             [as_json.compaction(each) for each in listed],
             lambda: (
-                _table().compactions(listed, _short(found))
+                getattr(_table(), way)(listed, _short(found))
                 or _nothing(found, "compactions", session)
             ),
         )

@@ -1,0 +1,1 @@
+"""What a conversation holds that must not be lost, and what a summary made of it."""
