@@ -45,8 +45,8 @@ class Culprit(msgspec.Struct, frozen=True):
     """Of its largest piece, counted from 1."""
 
 
-class Thrash(msgspec.Struct, frozen=True):
-    """A compaction soon after another."""
+class Refill(msgspec.Struct, frozen=True):
+    """What stands between a compaction and the one before it."""
 
     turns_since_last: int
     """Answers between the two."""
@@ -64,21 +64,25 @@ class _Answer(msgspec.Struct):
     put_in: list[tuple[Piece, int]] = []
 
 
-def find_thrash(
-    between: Sequence[Entry], boundary: Boundary, turns: int = THRASH_TURNS
-) -> Thrash | None:
+def thrash(refill: Refill | None, turns: int = THRASH_TURNS) -> Refill | None:
     """Say whether a compaction came fewer than `turns` answers after the one before.
 
-    `between` are the entries between the two boundaries, each line once. Whoever asked for
-    it, the context was given up twice; that a person asked is told by the boundary.
+    Whoever asked for it, the context was given up twice; that a person asked is told by the
+    boundary. None where it came later, or first.
+    """
+    return refill if refill and refill.turns_since_last < turns else None
+
+
+def find_refill(between: Iterable[Entry], boundary: Boundary) -> Refill:
+    """Say what filled a context again; `between` are the entries since the last boundary.
+
+    Each line is given once, and no agent's.
     """
     answers, last = _answers(between)
-    if len(answers) >= turns:
-        return None
-    return Thrash(len(answers), find_culprit(answers, last, boundary.pre_tokens))
+    return Refill(len(answers), _culprit(answers, last, boundary.pre_tokens))
 
 
-def find_culprit(
+def _culprit(
     answers: Sequence[_Answer], last: Iterable[tuple[Piece, int]], end_tokens: int | None
 ) -> Culprit | None:
     """Find the group of pieces that grew the context most: a file, a tool, a kind of attachment.

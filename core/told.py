@@ -10,7 +10,7 @@ from .cleared import cleared_in
 from .segments import segments
 from .summaries.artifacts import Artifacts, artifacts_of
 from .summaries.forgotten import Forgotten, divide, forgotten
-from .thrash import Thrash, find_thrash
+from .thrash import Refill, find_refill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,8 +25,8 @@ class Told(msgspec.Struct, frozen=True):
     """What was forgotten at a compaction, how soon it came, and what was cleared before it."""
 
     forgotten: Forgotten = Forgotten()
-    thrash: Thrash | None = None
-    """None where it came late enough, or first."""
+    refill: Refill | None = None
+    """None for the first; whether it is thrash says `thrash.thrash`."""
     cleared_results: int = 0
     """Tool results that the model saw replaced since the compaction before."""
 
@@ -63,9 +63,7 @@ def tell(
             segment.end,
             Told(
                 forgotten=forgotten(lost),
-                thrash=find_thrash(segment.entries, segment.boundary)
-                if begin is not None
-                else None,
+                refill=None if begin is None else find_refill(segment.entries, segment.boundary),
                 cleared_results=len(new),
             ),
         )

@@ -21,7 +21,7 @@ _TEXT: Final = CLEARED.encode()
 
 
 class _Blob(msgspec.Struct):
-    message: Spoken = Spoken()
+    message: Spoken | None = None
 
 
 _blob: Final = msgspec.json.Decoder(_Blob)
@@ -42,7 +42,8 @@ def read_shown(path: Path) -> list[ShownCleared]:
             message = _blob.decode(text).message
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
-        cleared = cleared_pieces(pieces_of(message.content, PieceKind.META, {}))
+        content = message.content if message else None
+        cleared = cleared_pieces(pieces_of(content, PieceKind.META, {}))
         if cleared:
             found.append(ShownCleared(offset, tuple(sorted(cleared))))
     return found

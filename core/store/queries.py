@@ -288,8 +288,7 @@ ORDER BY s.at DESC, s.summary_id DESC
 LIMIT ?
 """
 
-# A session that stands in two folders (/cd moved it) has its boundaries twice. What has no
-# uuid is called after its place, which other files have too.
+# A session that stands in two folders (/cd moved it) has its boundaries twice.
 _COMPACTIONS: Final = """
 SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens,
     b.dropped_tokens, b.duration_ms, b.kept_messages,
@@ -303,12 +302,13 @@ FROM boundary b JOIN file f USING (file_id)
 LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
 WHERE {where} AND NOT EXISTS (
     SELECT 1 FROM boundary o JOIN file g USING (file_id)
-    WHERE o.uuid = b.uuid AND o.uuid NOT LIKE 'at %' AND o.file_id <> b.file_id
+    WHERE o.uuid = b.uuid AND o.file_id <> b.file_id
     AND g.session_id = f.session_id AND g.agent_id IS f.agent_id
     AND (g.gone, -g.mtime_ns, g.path) < (f.gone, -f.mtime_ns, f.path))
 ORDER BY b.at DESC, f.path, b.offset DESC
 """
 
+# What has no uuid is called after its place, which files of other sessions have too.
 _WRITTEN_HERE: Final = """NOT EXISTS (
     SELECT 1 FROM boundary o JOIN file g USING (file_id)
     LEFT JOIN session a ON a.file_id = o.file_id

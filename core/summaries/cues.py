@@ -17,7 +17,7 @@ DECISION: Final = re.compile(
 )
 """A decision (compaction.md 4.3: decided, chose, instead of); Korean beside English."""
 
-REASON: Final = re.compile(r"\b(?:because|since|so that|the reason)\b|때문에|이므로", re.IGNORECASE)
+REASON: Final = re.compile(r"\b(?:because|the reason)\b|때문에|이므로", re.IGNORECASE)
 """A reason, which is a decision's where the sentence names something (compaction.md 4.3)."""
 
 CONSTRAINT: Final = re.compile(
@@ -28,8 +28,8 @@ CONSTRAINT: Final = re.compile(
 )
 """A person's rule (compaction.md 4.2, Q8); Korean beside English."""
 
-SHORTEST_SENTENCE: Final = 12
-"""Characters: "Never mind." says nothing that a summary should hold."""
+SHORTEST_SENTENCE: Final = 8
+"""Characters: a shorter one ("Don't!") names nothing that a summary could hold."""
 
 LONGEST_SENTENCE: Final = 500
 """Characters: a longer run without an end is no sentence, but a table, a log or code."""

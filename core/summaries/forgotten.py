@@ -95,8 +95,8 @@ def divide(before: Artifacts, summary: str, kept: Iterable[Entry]) -> tuple[Arti
     basename; a name when it stands there whole, or a path by its last part, without regard
     to capitals. Both are looked for in the summary and in all that the kept messages hold.
     A decision, a todo or a constraint is there when it is said word for word or when most of
-    its names and words are (`Mentions.has_sentence`), in the summary or in what was said in
-    the kept messages: a tool's result says nothing.
+    its names and words stand together (`Mentions.has_sentence`), in the summary or in what
+    was said in the kept messages: a tool's result says nothing.
     """
     still = tuple(kept)
     pieces = [piece for entry in still for piece in entry.pieces]

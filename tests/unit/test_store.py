@@ -36,6 +36,7 @@ TABLES = {
     "api_error",
     "bad_line",
     "boundary",
+    "compaction_told",
     "definition",
     "estimate",
     "file",

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from ...collectors.own_logs.logs import logs_of
 from ...core.store import agent_queries, log_queries, queries
+from ...core.thrash import thrash
 from ...core.tokens import count_of
 from ...core.told import unpack
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ...core.summaries.artifacts import Quote
     from ...core.summaries.forgotten import Forgotten
     from ...core.summaries.todos import Todo
-    from ...core.thrash import Thrash
+    from ...core.thrash import Refill
     from .checks import Check
     from .reading import Reading
 
@@ -140,7 +141,7 @@ def compaction(row: CompactionRow) -> Record:
         "kept_messages": row.kept_messages,
         "summary": row.summary,
         "forgotten": _forgotten(told.forgotten) if told else None,
-        "thrash": _thrash(told.thrash) if told and told.thrash else None,
+        "thrash": _thrash(thrash(told.refill)) if told else None,
         "cleared_results": told.cleared_results if told else None,
     }
 
@@ -160,7 +161,9 @@ def _said(listed: Sequence[Quote | Todo]) -> list[Record]:
     return [{"text": each.text, "line": each.line} for each in listed]
 
 
-def _thrash(found: Thrash) -> Record:
+def _thrash(found: Refill | None) -> Record | None:
+    if found is None:
+        return None
     return {
         "turns_since_last": found.turns_since_last,
         "culprit": asdict(found.culprit) if found.culprit else None,

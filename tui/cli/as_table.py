@@ -133,7 +133,7 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
             NOTHING if each.post_tokens is None else f"≈{tokens(each.post_tokens)}",
             age(each.duration_ms),
             NOTHING if each.kept_messages is None else str(each.kept_messages),
-            told_lines.thrash(told),
+            told_lines.too_soon(told),
             told_lines.forgot(told),
             (each.summary or NOTHING)[:BEGINNING],
         ]

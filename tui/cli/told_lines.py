@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
+from ...core import thrash
 from ..formats import NOTHING, middle, tokens
 from .columns import Cell, one_line, paint
 
@@ -41,9 +43,9 @@ def forgot(told: Told | None) -> Cell | str:
     return counts or Cell("nothing", "quiet")
 
 
-def thrash(told: Told | None) -> Cell | str:
+def too_soon(told: Told | None) -> Cell | str:
     """Mark a compaction that came soon after another."""
-    found = told.thrash if told else None
+    found = thrash.thrash(told.refill) if told else None
     return Cell(f"after {_many(found.turns_since_last, 'turn')}", "warning") if found else ""
 
 
@@ -51,25 +53,26 @@ def details(told: Told | None, width: int) -> list[str]:
     """Lay out all that is told of a compaction, in lines of at most `width` cells."""
     if told is None:
         return [paint(f"{_INDENT}nothing is told of it yet: its file was not read", "quiet")]
+    room = max(1, width - len(_INDENT) - _LABEL)
     return [
-        paint(_INDENT + f"{label:<{_LABEL}}", "quiet")
-        + middle(one_line(text), max(1, width - len(_INDENT) - _LABEL))
-        for label, text in _lines(told)
+        paint(_INDENT + f"{label:<{_LABEL}}", "quiet") + middle(one_line(text), room)
+        for label, text in _lines(told, room)
     ]
 
 
-def _lines(told: Told) -> Iterator[tuple[str, str]]:
+def _lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
     lost = told.forgotten
-    if told.thrash:
-        turns = _many(told.thrash.turns_since_last, "turn")
-        yield "thrash", f"{turns} after the last one{_refilled(told.thrash.culprit)}"
+    found = thrash.thrash(told.refill)
+    if found:
+        turns = _many(found.turns_since_last, "turn")
+        yield "thrash", f"{turns} after the last one{_refilled(found.culprit)}"
     if told.cleared_results:
         yield "cleared", f"{_many(told.cleared_results, 'tool result')} before it, silently"
     files = [_file(each) for each in lost.files[:FILES_SHOWN]]
     yield from _under("forgot files", _rest(files, lost.counts.files))
-    names = [each.text for each in lost.identifiers[:NAMES_SHOWN]]
-    if names:
-        yield "names", ", ".join(_rest(names, lost.counts.identifiers))
+    names = [one_line(each.text) for each in lost.identifiers[:NAMES_SHOWN]]
+    listed = ", ".join(_rest(names, lost.counts.identifiers))
+    yield from _under("names", wrap(listed, room, break_on_hyphens=False))
     for label, said, count in (
         ("decisions", lost.decisions, lost.counts.decisions),
         ("todos", lost.todos, lost.counts.todos),
