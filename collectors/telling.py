@@ -9,7 +9,6 @@ import msgspec
 
 from ..core.store.facts import FileKind
 from ..core.store.told_writer import ToldRow, ToldWriter
-from ..core.told import ENGINE, Told, pack, tell
 from .clean import clean_text
 from .folder import unreadable
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..core.store.told_writer import Untold
     from ..core.store.writer import Writer
+    from ..core.told import Told
     from .folder import ClaudeFolder
     from .surroundings.tell import Tell
 
@@ -40,18 +40,20 @@ class Telling:
 
         A file that cannot be read is a trouble, and is tried again at the next look.
         """
+        from ..core.told import ENGINE  # with all the rules: not before the first paint
+
         until = time.monotonic() + seconds
         sessions = set()
         for untold in self._writer.untold(ENGINE):
             if self._passed.get(untold.path) == untold.read_to:
                 continue
-            if self._take(untold):
+            if self._take(untold, ENGINE):
                 sessions.add(untold.session_id)
             if time.monotonic() >= until:
                 break
         return frozenset(sessions)
 
-    def _take(self, untold: Untold) -> bool:
+    def _take(self, untold: Untold, engine: int) -> bool:
         try:
             rows = self._read(untold)
         except (FileNotFoundError, NotADirectoryError):
@@ -61,13 +63,14 @@ class Telling:
             self._tell.report(unreadable(untold.path, error))
             return False
         self._tell.ease(untold.path)
-        self._writer.save(untold.file_id, ENGINE, rows)
+        self._writer.save(untold.file_id, engine, rows)
         if len(rows) < len(untold.boundaries):
             self._passed[untold.path] = untold.read_to
         return bool(rows)
 
     def _read(self, untold: Untold) -> list[ToldRow]:
-        from .transcripts.cleared import read_shown  # with the decoders: only where needed
+        from ..core.told import Told, pack, tell
+        from .transcripts.cleared import read_shown
         from .transcripts.conversation import read_conversation
 
         path = self._folder.projects / untold.path
@@ -90,7 +93,7 @@ class Telling:
 
 def _cleaned(told: Told) -> Told:
     """Take out of what was said what a terminal could obey."""
-    return msgspec.convert(_each_text(clean_text, msgspec.to_builtins(told)), Told)
+    return msgspec.convert(_each_text(clean_text, msgspec.to_builtins(told)), type(told))
 
 
 def _each_text(clean: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON

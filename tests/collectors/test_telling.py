@@ -168,7 +168,7 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
 
     ((_, told),) = compactions(store)
     assert told == Told(cleared_results=7)
-    monkeypatch.setattr(telling, "ENGINE", ENGINE + 2)
+    monkeypatch.setattr("ctxtop.core.told.ENGINE", ENGINE + 2)
     collector.tell_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
 
@@ -270,7 +270,7 @@ def test_two_collectors_on_one_store_tell_the_same(
         collector.tell_compactions()
         before = dump(store)
         # It had looked before the first one stored anything.
-        assert other._telling._take(waiting[0])
+        assert other._telling._take(waiting[0], ENGINE)
         other.tell_compactions()
 
     assert dump(store) == before

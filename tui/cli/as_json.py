@@ -11,9 +11,7 @@ from msgspec.structs import asdict
 
 from ...collectors.own_logs.logs import logs_of
 from ...core.store import agent_queries, log_queries, queries
-from ...core.thrash import thrash
 from ...core.tokens import count_of
-from ...core.told import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,6 +125,9 @@ def agent(found: Agent) -> Record:
 
 def compaction(row: CompactionRow) -> Record:
     """One object of `ctxtop compactions`."""
+    from ...core.thrash import thrash  # with all that telling needs: for this command alone
+    from ...core.told import unpack
+
     told = unpack(row.told)
     return {
         "session_id": row.session_id,

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...collectors.clean import clean_text
 from ...core.tokens import count_of
-from ...core.told import unpack
 from ..formats import NOTHING, age, model, percent, tokens
-from . import told_lines
 from .cells import fill, gauge, level, moment, returned, session_id, shorten, since
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
@@ -108,6 +106,9 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
 
 def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop compactions`."""
+    from ...core.told import unpack  # with all the rules: for this command alone
+    from . import told_lines
+
     if not found:
         return []
     columns = [
@@ -144,6 +145,9 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
 
 def compactions_in_detail(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop compactions --session`: below each row what is told of it."""
+    from ...core.told import unpack
+    from . import told_lines
+
     head, *rows = compactions(found, short) or [""]
     if not rows:
         return []
