@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Protocol
@@ -20,6 +21,7 @@ from .registry import read_registry
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
 from .tail import Change, open_regular
+from .telling import TELL_S, Telling
 from .work import Task, Work
 
 if TYPE_CHECKING:
@@ -109,7 +111,9 @@ class Collector:
         self._live: list[LiveSession] | None = None
         self._processes: set[tuple[str, int, str | None]] = set()
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
-        self._surroundings: Final = Surroundings(folder, writer, Tell(self.report, self._ease))
+        tell = Tell(self.report, self._ease)
+        self._surroundings: Final = Surroundings(folder, writer, tell)
+        self._telling: Final = Telling(folder, writer, tell)
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
         self.logs: Final = LogReader(writer, self.report, self._ease)
@@ -131,6 +135,17 @@ class Collector:
         """Look at everything once, and count the texts that nobody has counted."""
         self.scan()
         self.count_texts()
+
+    def scan_and_tell(self) -> None:
+        """Look at everything once, and tell of every compaction that nobody has told of."""
+        self.scan()
+        self.tell_compactions(math.inf)
+
+    def tell_compactions(self, seconds: float = TELL_S) -> None:
+        """Tell of compactions, newest first, for about so long."""
+        told = self._telling.look(seconds)
+        if told:
+            self.listener.changed(Changed(told))
 
     def count_texts(self) -> None:
         """Estimate the tokens of texts that were stored: the table for it takes long to load."""

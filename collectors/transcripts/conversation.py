@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
+from ...core.cleared import CLEARED
 from ...core.conversation import Boundary, Entry, PieceKind, Role
 from ..clean import clean_title
 from ..tail import AROUND, LONGEST_LINE, open_regular
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of an answer that the client made up: it is never sent."""
-
-CLEARED: Final = "[Old tool result content cleared]"
-"""What the model sees for a result that the client cleared (claude-code-formats 3.5)."""
 
 SKIPPED: Final = (b'{"type":"api-request', b'{"type":"file-history', b'{"type":"cost-state')
 """How lines begin that are no part of the conversation and often long."""
@@ -109,11 +107,15 @@ def read_conversation(path: Path) -> list[Entry]:
     Raises OSError where the file cannot be read.
     """
     calls: dict[str, Call] = {}
-    entries = (read_entry(offset, data, calls, number) for offset, number, data in _lines(path))
+    entries = (read_entry(offset, data, calls, number) for offset, number, data in lines_of(path))
     return [entry for entry in entries if entry is not None]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Give the whole lines of a file, each with its byte offset and number.
+
+    Raises OSError where the file cannot be read.
+    """
     with open_regular(path) as raw:
         file, offset, number = io.BufferedReader(raw, 1 << 20), 0, 0  # type: ignore[type-var]
         while data := file.readline(LONGEST_LINE):

@@ -60,8 +60,14 @@ def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
 
 
 def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
-    """List the boundaries, newest first."""
-    where, values = only_in("f.session_id", None if session_id is None else [session_id])
+    """List the boundaries, newest first, each once.
+
+    A fork has copied those of its history: they are its own where it is asked for alone,
+    and stand in the session that wrote them first where all are.
+    """
+    where, values = "f.session_id = ?", [session_id]
+    if session_id is None:
+        where, values = _WRITTEN_HERE, []
     return records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
 
@@ -233,8 +239,9 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     COALESCE(r.last_output_tokens, r.output_tokens),
     r.model,
     COALESCE(
-        (SELECT w.model FROM window_seen w WHERE w.session_id = f.session_id AND w.at > r.at
-            AND w.model <> r.model ORDER BY w.at DESC LIMIT 1),
+        (SELECT NULLIF(w.model, r.model) FROM window_seen w
+            WHERE w.session_id = f.session_id AND w.at > r.at
+            ORDER BY w.at DESC, w.model = r.model DESC LIMIT 1),
         IIF(s.model_offset > answered, s.model, NULL)),
     (SELECT peak_tokens FROM model_use u
         WHERE u.file_id = f.file_id AND u.model = r.model AND u.sidechain = 0),
@@ -297,6 +304,7 @@ ORDER BY s.at DESC, s.summary_id DESC
 LIMIT ?
 """
 
+# A session that stands in two folders (/cd moved it) has its boundaries twice.
 _COMPACTIONS: Final = """
 SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens,
     b.dropped_tokens, b.duration_ms, b.kept_messages,
@@ -304,10 +312,26 @@ SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_t
         AND s.offset > b.offset
         AND s.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
             WHERE n.file_id = b.file_id AND n.offset > b.offset), s.offset + 1)
-        ORDER BY s.offset LIMIT 1)
+        ORDER BY s.offset LIMIT 1),
+    t.told
 FROM boundary b JOIN file f USING (file_id)
-WHERE {where}
+LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
+WHERE {where} AND NOT EXISTS (
+    SELECT 1 FROM boundary o JOIN file g USING (file_id)
+    WHERE o.uuid = b.uuid AND o.file_id <> b.file_id
+    AND g.session_id = f.session_id AND g.agent_id IS f.agent_id
+    AND (g.gone, -g.mtime_ns, g.path) < (f.gone, -f.mtime_ns, f.path))
 ORDER BY b.at DESC, f.path, b.offset DESC
+"""
+
+# What has no uuid is called after its place, which files of other sessions have too.
+_WRITTEN_HERE: Final = """NOT EXISTS (
+    SELECT 1 FROM boundary o JOIN file g USING (file_id)
+    LEFT JOIN session a ON a.file_id = o.file_id
+    LEFT JOIN session c ON c.file_id = b.file_id
+    WHERE o.uuid = b.uuid AND o.uuid NOT LIKE 'at %' AND g.session_id <> f.session_id
+    AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
+        < (c.forked_from IS NOT NULL, COALESCE(c.opened_at, 0), f.path))
 """
 
 _FILL: Final = """

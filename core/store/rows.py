@@ -132,6 +132,8 @@ class CompactionRow(msgspec.Struct, frozen=True):
     duration_ms: int | None
     kept_messages: int | None
     summary: str | None
+    told: str | None = None
+    """What core.told packed; None where nothing is told yet."""
 
 
 class FillRow(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ MIGRATION_NAMES: Final = (
     "m006_hook_log",
     "m007_surroundings",
     "m008_additions",
+    "m011_compaction_told",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -37,5 +38,6 @@ FACT_TABLES: Final = (
     "request",
     "request_part",
     "addition",
+    "compaction_told",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

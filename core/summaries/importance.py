@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..conversation import PieceKind
+from .cues import DECISION
 
 if TYPE_CHECKING:
     from ..conversation import Message
@@ -65,11 +66,6 @@ _EXPLICIT: Final = re.compile(
     r"|중요|기억해|잊지",
     re.IGNORECASE,
 )
-_DECISION: Final = re.compile(
-    r"\b(?:decided|decision|we will use|we'll use|let's use|let's go with|going with|chose"
-    r"|chosen|agreed|instead of|settled on|rather than)\b|결정|하기로|선택했",
-    re.IGNORECASE,
-)
 _KEYWORDS: Final = re.compile(
     r"\b(?:errors?|exceptions?|fail(?:s|ed|ure)?|bugs?|fix(?:e[sd])?|todo|must|never|always"
     r"|because|requires?|requirements?|constraints?|breaking|deprecated|security|root cause"
@@ -90,7 +86,7 @@ def judge_message(message: Message, settings: ImportanceSettings = _DEFAULT) -> 
     explicit = has_anchor(message, settings.anchor_marker) or _says(
         message, _EXPLICIT, frozenset({PieceKind.PROMPT})
     )
-    decision = _says(message, _DECISION, SPOKEN)
+    decision = _says(message, DECISION, SPOKEN)
     result = any(piece.kind in _RESULTS for piece in message.pieces)
     density = min(1.0, _keywords(message) / max(1, settings.keyword_target))
     score = max(

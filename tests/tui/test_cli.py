@@ -37,7 +37,7 @@ KEYS = {
     " blocked context_summary trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
-    " dropped_tokens duration_ms kept_messages summary forgotten",
+    " dropped_tokens duration_ms kept_messages summary forgotten thrash cleared_results",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
     " sessions",
@@ -48,7 +48,6 @@ READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals
 NULL_IN_THIS_VERSION = {
     "sessions": ("agents_noncompliant",),
     "agents": ("expected_format", "verdict", "marker_origin", "blocked"),
-    "compactions": ("forgotten",),
 }
 
 
@@ -271,6 +270,8 @@ def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path
     assert (compaction["pre_tokens"], compaction["post_tokens"]) == (160_000, 2_500)
     assert (compaction["kept_messages"], compaction["duration_ms"]) == (2, 1_500)
     assert compaction["summary"] == "Summary: kept the plan"
+    assert compaction["forgotten"]["files"] == compaction["forgotten"]["identifiers"] == []
+    assert (compaction["thrash"], compaction["cleared_results"]) == (None, 0)
     warnings = run("warnings", "--json").json
     assert [each["at"] for each in warnings] == sorted(
         (each["at"] for each in warnings), reverse=True
@@ -288,6 +289,72 @@ def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path
         "responses": 5,
         "sessions": 3,
     }
+
+
+def test_what_a_compaction_forgot_and_what_refilled_it(
+    run: Callable[..., Ended], config: Path
+) -> None:
+    path = config / "projects" / PROJECT / f"{COMPACTED}.jsonl"
+    use = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/x/big.py"}}
+    read = answer(20_000, 53)
+    read["message"]["content"] = [use]  # type: ignore[index]
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "x = 1\n" * 900}
+    boundary = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "uuid": "b-2",
+        "timestamp": time_at(56),
+        "compactMetadata": {"trigger": "auto", "preTokens": 150_007},
+    }
+    lines = [
+        user("Never rename `parse_all`, \x1b[31mplease\u202e.", 52),
+        read,
+        user([result], 54),  # type: ignore[arg-type]
+        boundary,
+        user("Summary: nothing of it", 57, isCompactSummary=True),
+    ]
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    newest, oldest = run("compactions", "--json").json
+    forgotten = newest["forgotten"]
+    assert (forgotten["files"], forgotten["identifiers"]) == (["/x/big.py"], ["parse_all"])
+    assert forgotten["constraints"] == [
+        {"text": "Never rename `parse_all`, [31mplease.", "line": 7}
+    ]
+    assert forgotten["counts"]["files"] == 1
+    assert newest["thrash"] == {
+        "turns_since_last": 1,
+        "culprit": {"kind": "file_read", "what": "/x/big.py", "tokens": 130_000, "line": 9},
+    }
+    assert (oldest["thrash"], oldest["forgotten"]["files"]) == (None, [])
+
+    table = run("compactions").out.splitlines()
+    assert "1 file, 1 name, 1 rule" in table[1]
+    assert "after 1 turn" in table[1]
+    assert "nothing" in table[2]
+    whole = run("compactions", "--session", COMPACTED).out
+    assert whole.splitlines()[0] == table[0]
+    for said in (
+        "1 turn after the last one, refilled most by reading /x/big.py: ≈130 k tokens (line 9)",
+        "/x/big.py (read 1×; line 8)",
+        "parse_all",
+        "Never rename `parse_all`, [31mplease. (line 7)",
+    ):
+        assert said in whole
+    assert not {"\x1b", "\u202e"} & set(whole)
+
+
+def test_a_compaction_whose_summary_is_not_written_yet_is_not_told_of(
+    run: Callable[..., Ended], config: Path
+) -> None:
+    path = config / "projects" / PROJECT / f"{COMPACTED}.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
+
+    (compaction,) = run("compactions", "--json").json
+    told = [compaction[key] for key in ("forgotten", "thrash", "cleared_results")]
+    assert told == [None, None, None]
+    assert "nothing is told of it yet" in run("compactions", "--session", COMPACTED).out
 
 
 def test_summaries_are_searched(run: Callable[..., Ended], config: Path) -> None:

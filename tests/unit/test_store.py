@@ -38,6 +38,7 @@ TABLES = {
     "api_error",
     "bad_line",
     "boundary",
+    "compaction_told",
     "definition",
     "estimate",
     "file",

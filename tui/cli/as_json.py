@@ -14,7 +14,7 @@ from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ...core.agents import Agent
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ...core.outlook import Outlook
     from ...core.sessions import Session
     from ...core.store.rows import CompactionRow, SpentRow, SummaryRow
+    from ...core.summaries.artifacts import Quote
+    from ...core.summaries.forgotten import Forgotten
+    from ...core.summaries.todos import Todo
+    from ...core.thrash import Refill
     from .checks import Check
     from .reading import Reading
 
@@ -186,6 +190,10 @@ def _contradictions(context: Context) -> list[Record]:
 
 def compaction(row: CompactionRow) -> Record:
     """One object of `ctxtop compactions`."""
+    from ...core.thrash import thrash  # with all that telling needs: for this command alone
+    from ...core.told import unpack
+
+    told = unpack(row.told)
     return {
         "session_id": row.session_id,
         "agent_id": row.agent_id,
@@ -198,7 +206,33 @@ def compaction(row: CompactionRow) -> Record:
         "duration_ms": row.duration_ms,
         "kept_messages": row.kept_messages,
         "summary": row.summary,
-        "forgotten": None,
+        "forgotten": _forgotten(told.forgotten) if told else None,
+        "thrash": _thrash(thrash(told.refill)) if told else None,
+        "cleared_results": told.cleared_results if told else None,
+    }
+
+
+def _forgotten(found: Forgotten) -> Record:
+    return {
+        "files": [each.path for each in found.files],
+        "identifiers": [each.text for each in found.identifiers],
+        "decisions": _said(found.decisions),
+        "todos": _said(found.todos),
+        "constraints": _said(found.constraints),
+        "counts": asdict(found.counts),
+    }
+
+
+def _said(listed: Sequence[Quote | Todo]) -> list[Record]:
+    return [{"text": each.text, "line": each.line} for each in listed]
+
+
+def _thrash(found: Refill | None) -> Record | None:
+    if found is None:
+        return None
+    return {
+        "turns_since_last": found.turns_since_last,
+        "culprit": asdict(found.culprit) if found.culprit else None,
     }
 
 

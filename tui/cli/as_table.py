@@ -106,18 +106,23 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
 
 def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop compactions`."""
+    from ...core.told import unpack  # with all the rules: for this command alone
+    from . import told_lines
+
     if not found:
         return []
     columns = [
         Column("at"),
         Column("session"),
-        Column("agent", flexible=True, rank=3),
+        Column("agent", flexible=True, rank=5),
         Column("trigger"),
         Column("before", right=True),
         Column("after", right=True),
-        Column("took", right=True, rank=2),
-        Column("kept", right=True, rank=4),
-        Column("summary", flexible=True, rank=1),
+        Column("took", right=True, rank=4),
+        Column("kept", right=True, rank=6),
+        Column("thrash", rank=1),
+        Column("forgot", flexible=True, rank=2),
+        Column("summary", flexible=True, rank=3),
     ]
     rows: Rows = (
         [
@@ -129,11 +134,27 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
             NOTHING if each.post_tokens is None else f"≈{tokens(each.post_tokens)}",
             age(each.duration_ms),
             NOTHING if each.kept_messages is None else str(each.kept_messages),
+            told_lines.too_soon(told),
+            told_lines.forgot(told),
             (each.summary or NOTHING)[:BEGINNING],
         ]
-        for each in found
+        for each, told in ((row, unpack(row.told)) for row in found)
     )
     return draw(columns, rows, terminal_width())
+
+
+def compactions_in_detail(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
+    """Lay out `ctxtop compactions --session`: below each row what is told of it."""
+    from ...core.told import unpack
+    from . import told_lines
+
+    head, *rows = compactions(found, short) or [""]
+    if not rows:
+        return []
+    lines = [head]
+    for row, drawn in zip(found, rows, strict=True):
+        lines += [drawn, *told_lines.details(unpack(row.told), terminal_width())]
+    return lines
 
 
 def warnings(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from ...core.store.rows import SpentRow
+    from ...core.store.rows import CompactionRow, SpentRow
     from .reading import Reading
 
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -115,16 +115,13 @@ def agents(context: click.Context, *, session: str | None) -> int:
 @session
 @click.pass_context
 def compactions(context: click.Context, *, session: str | None) -> int:
-    """List the compactions and what each kept. Newest first."""
-    with open_reading(chosen(context)) as found:
+    """List the compactions, what each kept and what it forgot. Newest first."""
+    with open_reading(chosen(context), Collector.scan_and_tell) as found:
         listed = queries.compactions(found.db, found.session_id(session))
         return _emit(
             context,
             [as_json.compaction(each) for each in listed],
-            lambda: (
-                _table().compactions(listed, _short(found))
-                or _nothing(found, "compactions", session)
-            ),
+            lambda: _compactions(found, listed, session) or _nothing(found, "compactions", session),
         )
 
 
@@ -223,6 +220,13 @@ def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]
     else:
         put(lines())
     return DONE
+
+
+def _compactions(found: Reading, listed: list[CompactionRow], session: str | None) -> list[str]:
+    table = _table()
+    lay_out = table.compactions_in_detail if session else table.compactions
+    lines: list[str] = lay_out(listed, _short(found))
+    return lines
 
 
 def _table() -> ModuleType:

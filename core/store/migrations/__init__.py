@@ -9,6 +9,7 @@ from . import (
     m006_hook_log,
     m007_surroundings,
     m008_additions,
+    m011_compaction_told,
 )
 from .known import migrations
 
@@ -21,5 +22,6 @@ __all__ = [
     "m006_hook_log",
     "m007_surroundings",
     "m008_additions",
+    "m011_compaction_told",
     "migrations",
 ]

@@ -1,0 +1,106 @@
+"""Names that a conversation uses for things: paths, symbols, options; no hashes, no keys."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+SHORTEST_NAME: Final = 8
+"""Characters (compaction.md 4.6); shorter ones stand in any text by chance."""
+
+LONGEST_NAME: Final = 160
+"""Characters: a longer one is data, not a name."""
+
+_TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{SHORTEST_NAME},}}")
+_HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
+_OWNER: Final = re.compile(
+    r"^(?:self|this|cls)\.|^\.{2,}(?![/\\])|^\.(?=\w+(?:\.|[a-z0-9][A-Z]))|^//+"
+)
+_LANGUAGES_OWN: Final = re.compile(
+    r"(?:console|JSON|Math|Object|Array|Promise|Number|String|document|window|\w)\.|/dev/|\d"
+)
+"""How names begin that every program uses, that a loop gives, or that are no name."""
+_NO_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")
+"""An address, a pattern of a search, and what was left out."""
+_TWO_WORDS: Final = re.compile(r"[A-Za-z]+/[A-Za-z]+")
+_JOINT: Final = re.compile(r"[./\\-]+")
+_WORD: Final = re.compile(r"[^\W\d_]{2}")
+_NUMBERED: Final = re.compile(r"[0-9a-fA-F]{7,}|[\d_.:TZ+-]+|v?\d[\w.-]*")
+_SECRET: Final = re.compile(
+    r"(?:sk|pk|rk)[-_](?:live|test|ant|proj|[A-Za-z0-9]{16})|gh[pousr]_|github_pat_|glpat-|xox[a-z]-"
+    r"|AKIA|ASIA|eyJ[\w-]{8}|(?:toolu|msg|req|call|srvtoolu|resp|chatcmpl)_"
+)
+"""How keys begin, and the ids that an API gives: neither is a name of anything."""
+
+_MIXED_CHARS: Final = 24
+"""From here on, small and capital letters with digits between them are a key or a hash."""
+
+_DECLARED: Final = re.compile(
+    r"(?:\b(?:def|class|function|fn|func|struct|interface|type|enum|trait|module|namespace)"
+    r"|^(?:export )?(?:const|let|var))\s+([A-Za-z_$][\w$]+)",
+    re.MULTILINE,
+)
+"""Of variables those of a module alone: the others do not live long."""
+
+
+def names_in(text: str) -> set[str]:
+    """Find the names that a text uses: 8 characters or more, with the look of a name.
+
+    A name has a path separator, a dot, an underscore or a camel hump inside
+    (compaction.md 4.6); hashes, ids, versions, numbers and keys are left out.
+    """
+    return {name for token in set(_TOKEN.findall(text)) if (name := _name(token))}
+
+
+def declared_in(text: str) -> set[str]:
+    """Find the functions, classes and constants that a piece of code declares."""
+    return {name for token in set(_DECLARED.findall(text)) if (name := _name(token))}
+
+
+def hides_secret(text: str) -> bool:
+    """Say whether a text holds what looks like a key: such a one is not kept."""
+    return any(
+        _SECRET.match(token) or _is_random(token.rpartition("=")[2])
+        for token in re.split(r"[\s'\"`(),;=]+", text)
+        if len(token) >= SHORTEST_NAME
+    )
+
+
+def path_parts(path: str) -> list[str]:
+    """Take a path apart, of whichever system it is."""
+    return [part for part in re.split(r"[/\\]+", path) if part not in {"", "."}]
+
+
+def _name(token: str) -> str | None:
+    name = _OWNER.sub("", token.lstrip("-").rstrip(".-/\\"))
+    if not SHORTEST_NAME <= len(name) <= LONGEST_NAME or not _looks_like_one(name):
+        return None
+    if _LANGUAGES_OWN.match(name) or _NO_PATH.search(name):
+        return None
+    parts = [part for part in _JOINT.split(name) if part]
+    if not parts or any(_SECRET.match(part) or _is_random(part) for part in parts):
+        return None
+    if all(_NUMBERED.fullmatch(part) or not _WORD.search(part) for part in parts):
+        return None
+    # One part that is a hash (a build's file, a temporary folder) makes the whole passing.
+    return None if any(len(part) >= SHORTEST_NAME and _is_hash(part) for part in parts) else name
+
+
+def _looks_like_one(name: str) -> bool:
+    inside = name[1:-1]
+    if "_" in inside or _HUMP.search(name):
+        return True
+    if "/" in inside or "\\" in inside:
+        return not _TWO_WORDS.fullmatch(name)
+    return "." in inside or name.startswith((".", "@"))
+
+
+def _is_hash(part: str) -> bool:
+    return bool(re.fullmatch(r"[0-9a-fA-F]+", part)) and any(each.isdigit() for each in part)
+
+
+def _is_random(part: str) -> bool:
+    if len(part) < _MIXED_CHARS or "_" in part or "/" in part:
+        return False
+    digits = sum(each.isdigit() for each in part)
+    return digits >= len(part) // 8 and part.lower() != part

@@ -1,0 +1,159 @@
+"""What is told of the recorded sessions' compactions, and how well others would find them.
+
+Reads the corpus of the folder that CTXTOP_SHARED names (../shared beside the repository where
+it names none), says so where there is none, and changes nothing there.
+Usage: python -m tests.bench.bench_told
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.segments import segments
+from ctxtop.core.store import queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.writer import Writer
+from ctxtop.core.summaries.artifacts import Artifacts, artifacts_of
+from ctxtop.core.summaries.forgotten import Counts, counts_of, divide
+from ctxtop.core.thrash import find_refill, thrash
+
+from ..recorder import Recorder
+from .peers import RULES, Row, Score, add, score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def main() -> None:
+    """Print the figures."""
+    repository = Path(__file__).resolve().parents[2]
+    shared = Path(os.environ.get("CTXTOP_SHARED") or repository.parent / "shared")
+    files = sorted(shared.glob("corpus/**/*.jsonl"))
+    sessions = [path for path in files if _is_session(path)]
+    if not sessions:
+        print(f"no recorded sessions below {shared}: CTXTOP_SHARED names the folder that has them")
+        return
+    for path in sessions:
+        _print_told(path)
+    print_detection(sessions)
+
+
+def print_detection(sessions: list[Path]) -> None:
+    """Print how ctxtop and the peers' rules find the compactions of these files."""
+    truth = {path: _boundaries(path) for path in sessions}
+    lines = {path: _rows(path) for path in sessions}
+    count = sum(map(len, truth.values()))
+    print(f"\n{count} compactions in {len(sessions)} sessions")
+    print(f"{'':44}{'found':>6}{'false':>6}{'precision':>11}{'recall':>8}")
+    _print_score("every compact_boundary, once (ctxtop)", _own_score(truth))
+    for rule in RULES:
+        scores = (score(rule.spans(lines[path]), truth[path].values()) for path in sessions)
+        _print_score(rule.name, add(scores))
+
+
+def _print_told(path: Path) -> None:
+    began = time.perf_counter()
+    entries = read_conversation(path)
+    read = time.perf_counter() - began
+    standing, first = Artifacts(), True
+    for segment in segments([entry for entry in entries if not entry.sidechain]):
+        began = time.perf_counter()
+        before = artifacts_of(segment.entries, standing)
+        standing, lost = divide(before, segment.summary, segment.kept)
+        took = time.perf_counter() - began
+        print(f"{path.name} line {segment.end.line}: read in {read:.3f} s, told in {took:.3f} s")
+        for what, found in (("before", before), ("kept", standing), ("forgotten", lost)):
+            print(f"  {what:<10} {_in_words(counts_of(found))}")
+        if not first and thrash(find_refill(segment.entries, segment.boundary)):
+            print(f"  thrash     {find_refill(segment.entries, segment.boundary)}")
+        first = False
+
+
+def _in_words(counts: Counts) -> str:
+    names = counts.__struct_fields__
+    return ", ".join(f"{getattr(counts, name)} {name}" for name in names)
+
+
+def _print_score(name: str, got: Score) -> None:
+    shares = [
+        "–" if each is None else f"{100 * each:.0f} %" for each in (got.precision, got.recall)
+    ]
+    print(f"{name:<44}{got.found:>6}{got.false:>6}{shares[0]:>11}{shares[1]:>8}")
+
+
+def _own_score(truth: dict[Path, dict[str, int]]) -> Score:
+    """Scan copies of the sessions into a store of their own, and compare by uuid."""
+    wanted = {uuid for boundaries in truth.values() for uuid in boundaries}
+    with tempfile.TemporaryDirectory() as top:
+        folder = ClaudeFolder(Path(top, "claude").resolve())
+        for number, path in enumerate(truth):
+            place = folder.projects / f"-corpus-{number}"
+            place.mkdir(parents=True)
+            shutil.copy(path, place)
+        store = Path(top, "state", "store.db")
+        with closing(Writer(store)) as writer:
+            Collector(folder, writer, Recorder()).scan()
+        with closing(open_reader(store)) as db:
+            said = [row.uuid for row in queries.compactions(db)]
+    found = wanted & set(said)
+    return Score(len(found), len(wanted - found), len(said) - len(found))
+
+
+def _is_session(path: Path) -> bool:
+    # Logs and agents' files are called otherwise.
+    return bool(_UUID.fullmatch(path.stem))
+
+
+def _boundaries(path: Path) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for number, line in enumerate(_decoded(path), 1):
+        if line.get("subtype") == "compact_boundary":
+            found.setdefault(str(line.get("uuid")), number)
+    return found
+
+
+def _rows(path: Path) -> list[Row]:
+    rows = []
+    for number, line in enumerate(_decoded(path), 1):
+        message = line.get("message")
+        if line.get("type") != "assistant" or not isinstance(message, dict):
+            continue
+        usage = message.get("usage") or {}
+        rows.append(
+            Row(
+                number,
+                usage.get("input_tokens") or 0,
+                usage.get("cache_creation_input_tokens") or 0,
+                usage.get("cache_read_input_tokens") or 0,
+                bool(line.get("isSidechain")),
+                message.get("model") == "<synthetic>",
+            )
+        )
+    return rows
+
+
+def _decoded(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for data in file:
+            try:
+                line = json.loads(data)
+            except ValueError:
+                line = {}
+            yield line if isinstance(line, dict) else {}
+
+
+if __name__ == "__main__":
+    main()

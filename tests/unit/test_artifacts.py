@@ -1,0 +1,193 @@
+"""What a run of a conversation holds."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from ctxtop.core.conversation import Piece, PieceKind
+from ctxtop.core.summaries import artifacts
+from ctxtop.core.summaries.artifacts import PASTED_CHARS, artifacts_of, said_in
+
+from ..entries import answered, asked, called, entry, returned, touched
+
+
+def test_files_that_were_edited_come_before_those_that_were_read() -> None:
+    run = [
+        *touched("Read", "/p/a.py", "t1"),
+        *touched("Read", "/p/a.py", "t2"),
+        *touched("Edit", "/p/b.py", "t3"),
+        *touched("Write", "/p/c.py", "t4"),
+        *touched("Edit", "/p/b.py", "t5"),
+    ]
+    found = artifacts_of(run).files
+
+    assert [(use.path, use.reads, use.edits, use.writes) for use in found] == [
+        ("/p/b.py", 0, 2, 0),
+        ("/p/c.py", 0, 0, 1),
+        ("/p/a.py", 2, 0, 0),
+    ]
+    assert found[0].line == run[-2].line
+
+
+def test_a_call_that_failed_touched_nothing_and_one_without_result_did() -> None:
+    failed = called("Read", "t1", file_path="/p/no.py")
+    cut = called("Read", "t2", file_path="/p/cut.py")
+    searched = called("Grep", "t3", pattern="x", path="/p")
+
+    found = artifacts_of(
+        [failed, returned("Read", "t1", "no such file", failed=True), cut, searched]
+    )
+
+    assert [use.path for use in found.files] == ["/p/cut.py"]
+
+
+def test_names_are_ranked_by_how_often_and_how_lately_they_are_used() -> None:
+    run = [
+        answered("early_name"),
+        answered("often_used early_other"),
+        answered("often_used"),
+        asked("often_used, please"),
+        answered("late_name"),
+    ]
+
+    assert [name.text for name in artifacts_of(run).names] == [
+        "often_used",
+        "late_name",
+        "early_other",
+        "early_name",
+    ]
+
+
+def test_names_come_from_what_was_used_not_from_what_was_read() -> None:
+    run = [
+        called("Bash", "t1", command="grep -rn wanted_name src"),
+        returned("Bash", "t1", "src/x.py: result_name"),
+        called(
+            "Write", "t2", file_path="/p/x.py", content="def made_here(inner_name):\n    pass\n"
+        ),
+    ]
+
+    assert {name.text for name in artifacts_of(run).names} == {"wanted_name", "made_here"}
+
+
+def test_a_new_line_in_a_tools_input_is_no_letter() -> None:
+    run = [called("Bash", "t1", command="cd x\nfirst_name\n")]
+
+    assert [name.text for name in artifacts_of(run).names] == ["first_name"]
+
+
+def test_decisions_of_both_and_rules_of_the_person_alone() -> None:
+    run = [
+        asked("Always run the tests first. We decided to drop Windows."),
+        answered("I must never forget it. I will use `msgspec` instead of json here."),
+        answered("It is slow because of the weather. It failed because `read_all` blocks."),
+    ]
+    found = artifacts_of(run)
+
+    assert [said.text for said in found.decisions] == [
+        "It failed because `read_all` blocks.",
+        "I will use `msgspec` instead of json here.",
+        "We decided to drop Windows.",
+    ]
+    assert [(said.text, said.line) for said in found.constraints] == [
+        ("Always run the tests first.", run[0].line)
+    ]
+
+
+def test_a_rule_with_a_key_in_it_is_not_kept() -> None:
+    assert artifacts_of([asked("Always use the key sk-ant-api03-abcdefghij.")]).constraints == ()
+
+
+def test_of_a_pasted_log_its_edges_are_a_persons_words() -> None:
+    pasted = "Never push.\n" + "you must log in\n" * PASTED_CHARS + "Always ask first."
+
+    assert len(said_in(pasted)) < PASTED_CHARS
+    texts = {said.text for said in artifacts_of([asked(pasted)]).constraints}
+    assert {"Never push.", "Always ask first."} <= texts
+
+
+def test_the_last_list_of_todos_stands() -> None:
+    first = [
+        {"content": "write it", "status": "pending"},
+        {"content": "test it", "status": "pending"},
+    ]
+    second = [
+        {"content": "write it", "status": "completed"},
+        {"content": "test it", "status": "pending"},
+        {"content": "ship it", "status": "in_progress"},
+    ]
+    run = [called("TodoWrite", "t1", todos=first), called("TodoWrite", "t2", todos=second)]
+    found = artifacts_of(run).todos
+
+    assert [(todo.text, todo.status) for todo in found] == [
+        ("ship it", "in_progress"),
+        ("test it", "pending"),
+    ]
+    assert [todo.line for todo in found] == [run[1].line, run[0].line]
+
+
+def test_tasks_are_followed_by_number_over_a_compaction() -> None:
+    first = [
+        called("TaskCreate", "t1", subject="write it"),
+        called("TaskCreate", "t2", subject="test it"),
+        returned("TaskCreate", "t1", "Task #1 created successfully: write it"),
+        returned("TaskCreate", "t2", "Task #2 created successfully: test it"),
+        called("TaskUpdate", "t3", taskId="1", status="in_progress"),
+    ]
+    standing = artifacts_of(first)
+    later = artifacts_of([called("TaskUpdate", "t4", taskId="1", status="completed")], standing)
+
+    assert [(todo.text, todo.status) for todo in standing.todos] == [
+        ("write it", "in_progress"),
+        ("test it", "pending"),
+    ]
+    assert [todo.text for todo in later.todos] == ["test it"]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '"x"', '{"todos": 3}', "[" * 5000 + "]" * 5000])
+def test_an_input_of_another_form_says_nothing(text: str) -> None:
+    run = [entry(Piece(PieceKind.TOOL_INPUT, text, "TodoWrite", "t1"))]
+
+    assert artifacts_of(run).todos == ()
+
+
+def test_what_stood_before_is_counted_on() -> None:
+    before = artifacts_of([answered("old_name"), asked("Never do that again.")])
+    after = artifacts_of([answered("old_name new_name"), *touched("Read", "/p/a.py", "t")], before)
+
+    assert [(name.text, name.uses) for name in after.names] == [("old_name", 2), ("new_name", 1)]
+    assert [said.text for said in after.constraints] == ["Never do that again."]
+
+
+def test_no_more_than_the_highest_ranked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "NAMES_KEPT", 2)
+    monkeypatch.setattr(artifacts, "QUOTES_KEPT", 1)
+    run = [answered("name_one name_two name_three"), asked("Never go. Always stay.")]
+
+    assert len(artifacts_of(run).names) == 2
+    assert [said.text for said in artifacts_of(run).constraints] == ["Always stay."]
+
+
+@pytest.mark.slow
+def test_a_long_segment_is_read_in_a_few_seconds() -> None:
+    words = " ".join(
+        f"name_{number % 3000} is used by read_{number % 977}()." for number in range(25)
+    )
+    body = json.dumps({"file_path": "/p/x.py", "content": "def some_thing(): pass\n" * 200})
+    run = [
+        each
+        for number in range(1000)
+        for each in (
+            answered(words * 4 + " We decided to keep it."),
+            entry(Piece(PieceKind.TOOL_INPUT, body, "Write", f"t{number}", "/p/x.py")),
+            returned("Write", f"t{number}", "done", "/p/x.py"),
+        )
+    ]
+    began = time.perf_counter()
+    found = artifacts_of(run)
+
+    assert len(found.files) == 1
+    # About a second on a machine of its own; this one may be shared.
+    assert time.perf_counter() - began < 10

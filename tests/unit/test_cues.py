@@ -1,0 +1,111 @@
+"""Sentences that decide or forbid, and names that are names."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.core.summaries.cues import (
+    CONSTRAINT,
+    DECISION,
+    LONGEST_SENTENCE,
+    quote,
+    sentences_with,
+)
+from ctxtop.core.summaries.names import declared_in, hides_secret, names_in
+
+
+def test_a_sentence_is_taken_without_its_neighbours_and_its_marks() -> None:
+    text = "I looked.\n- **We decided** to keep `a.py` as it is. Then I went on."
+
+    assert list(sentences_with(DECISION, text)) == ["We decided to keep `a.py` as it is."]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "You must not touch the legacy folder.",
+        "Never push to main without asking.",
+        "Don’t change the public names.",
+        "Only use the standard library here.",
+        "테스트 없이 커밋하지 마세요.",
+        "반드시 한국어로 답변해 주세요.",
+        "절대 main 브랜치에 푸시하면 안 됩니다.",
+    ],
+)
+def test_a_persons_rule_is_known_by_its_words(sentence: str) -> None:
+    assert list(sentences_with(CONSTRAINT, f"Hello there. {sentence} Thanks!")) == [sentence]
+
+
+@pytest.mark.parametrize("sentence", ["Please fix the parser.", "두 번째 마을을 고쳐 주세요."])
+def test_a_wish_is_no_rule(sentence: str) -> None:
+    assert list(sentences_with(CONSTRAINT, sentence)) == []
+
+
+def test_code_and_lines_without_an_end_are_no_sentences() -> None:
+    fenced = "Look:\n```python\n# never do this at home, always ask\n```\n"
+    long = "never " + "word " * LONGEST_SENTENCE
+
+    assert list(sentences_with(CONSTRAINT, fenced + long)) == []
+
+
+def test_two_cues_in_one_sentence_give_it_once() -> None:
+    assert len(list(sentences_with(CONSTRAINT, "Always ask and never guess, please."))) == 1
+
+
+def test_a_quote_is_one_short_line() -> None:
+    assert quote("a\n b") == "a b"
+    assert quote("x" * 500, 10) == "x" * 9 + "…"
+
+
+def test_names_have_the_look_of_one() -> None:
+    text = (
+        "The readTokens of src/core/parser.py calls self.parse_all_lines, see"
+        " @scope/package and C:\\work\\parser.py; well-known words, input/output and"
+        " github.com/owner/repo."
+    )
+
+    assert names_in(text) == {
+        "readTokens",
+        "src/core/parser.py",
+        "parse_all_lines",
+        "@scope/package",
+        "\\work\\parser.py",
+        "github.com/owner/repo",
+    }
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "0a1b2c3d4e5f60718293",
+        "61bd8c9d-3728-4c70-bb77-27db5ccfdf7e",
+        "2026-11-20T10:00:00.000Z",
+        "2.1.329.4.5",
+        "toolu_01DDZr1oPNF6pvfF9GVerNUi",
+        "sk-ant-api03-abcdefghij",
+        "ghp_abcdefghijklmnop",
+        "A1b2C3d4E5f6G7h8I9j0K1l2M3n4",
+        "/dev/null",
+        "console.log",
+        "someone@example.com",
+        "/tmp/0a1b2c3d4e/x.output",
+        "________",
+        "a.textContent",
+    ],
+)
+def test_hashes_ids_keys_and_what_every_program_has_are_no_names(noise: str) -> None:
+    assert noise not in names_in(f"see {noise} there")
+
+
+def test_what_code_declares() -> None:
+    code = (
+        "class TokenReader:\n    def read_all(self): ...\nexport const maxDepth = 3\n"
+        "  const innerValue = 1\nfunction short() {}\n"
+    )
+
+    assert declared_in(code) == {"TokenReader", "read_all", "maxDepth"}
+
+
+def test_a_sentence_with_a_key_is_known() -> None:
+    assert hides_secret("Always use API_KEY=sk-ant-api03-abcdefghijkl for it.")
+    assert hides_secret("never print A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
+    assert not hides_secret("Never rename `compaction_threshold` in core/policy/settings.py.")
