@@ -239,9 +239,9 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     COALESCE(r.last_output_tokens, r.output_tokens),
     r.model,
     COALESCE(
-        (SELECT NULLIF(w.model, r.model) FROM window_seen w
+        (SELECT NULLIF(w.model, r.model) AS other FROM window_seen w
             WHERE w.session_id = f.session_id AND w.at > r.at
-            ORDER BY w.at DESC, w.model = r.model DESC LIMIT 1),
+            ORDER BY w.at DESC, other LIMIT 1),
         IIF(s.model_offset > answered, s.model, NULL)),
     (SELECT peak_tokens FROM model_use u
         WHERE u.file_id = f.file_id AND u.model = r.model AND u.sidechain = 0),
