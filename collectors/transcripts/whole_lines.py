@@ -12,6 +12,7 @@ from .inner_agents import progress_kind, read_aside, read_step
 from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
 from .lines import decode_blocks
 from .links import read_links
+from .model_choice import read_choice
 from .refusals import read_refusal
 
 if TYPE_CHECKING:
@@ -44,11 +45,16 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
     if returned:
         into.note_return(returned)
         return
-    if line.is_meta or into.is_aside(line) or "first_prompt" in into.session:
+    if line.is_meta or into.is_aside(line):
         return
-    if line.origin and line.origin.kind not in {None, "human"}:
+    blocks = decode_blocks(message.content)
+    chosen = read_choice(blocks[0].text or "") if blocks else None
+    if chosen:
+        into.session["model"] = chosen
+        into.model_offset = offset
+    if "first_prompt" in into.session or (line.origin and line.origin.kind not in {None, "human"}):
         return
-    prompt = _typed(decode_blocks(message.content))
+    prompt = _typed(blocks)
     if prompt:
         into.session["first_prompt"] = prompt
 

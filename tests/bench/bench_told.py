@@ -42,7 +42,7 @@ def main() -> None:
     repository = Path(__file__).resolve().parents[2]
     shared = Path(os.environ.get("CTXTOP_SHARED") or repository.parent / "shared")
     files = sorted(shared.glob("corpus/**/*.jsonl"))
-    sessions = [path for path in files if _is_session(path)]
+    sessions = [path for path in files if is_session(path)]
     if not sessions:
         print(f"no recorded sessions below {shared}: CTXTOP_SHARED names the folder that has them")
         return
@@ -112,8 +112,8 @@ def _own_score(truth: dict[Path, dict[str, int]]) -> Score:
     return Score(len(found), len(wanted - found), len(said) - len(found))
 
 
-def _is_session(path: Path) -> bool:
-    # Logs and agents' files are called otherwise.
+def is_session(path: Path) -> bool:
+    """Say whether a file is a session's: logs and agents' files are called otherwise."""
     return bool(_UUID.fullmatch(path.stem))
 
 

@@ -6,6 +6,7 @@ gives the spans (line before, line at which it fires) between which it says one 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -131,3 +132,75 @@ def add(scores: Iterable[Score]) -> Score:
         sum(each.missed for each in listed),
         sum(each.false for each in listed),
     )
+
+
+class Formula(NamedTuple):
+    """A tool's number for what is in the context, of its last row's counts."""
+
+    name: str
+    tokens: Callable[[Row, int], int]
+    """Of a row, and its output."""
+
+
+FORMULAS: Final = (
+    Formula("input + both caches (status line, agentsview)", lambda row, output: whole(row)),
+    Formula("input + both caches + output (cozempic)", lambda row, output: whole(row) + output),
+    Formula("input + cache_read (ccboard)", lambda row, output: row.input + row.cache_read),
+    Formula(
+        "its own number (abtop)",
+        lambda row, output: row.input + (row.cache_read or row.cache_creation),
+    ),
+)
+
+SMALL: Final = 200_000
+LARGE: Final = 1_000_000
+
+
+class WindowRule(NamedTuple):
+    """A tool's way to a model's window: of the API's name, and of the most that was seen."""
+
+    name: str
+    window: Callable[[str, int], int | None]
+
+
+def ccstatusline(model: str, peak: int) -> int:
+    """A mark in the name, which transcripts never have; else its fallback."""
+    return LARGE if "[1m]" in model else SMALL
+
+
+def ccusage(model: str, peak: int) -> int:
+    """The table that it ships, which has what the API can do (peers 0.1)."""
+    return LARGE if re.search(r"(opus|sonnet)-(4-[5-9]|[5-9])|fable|mythos", model) else SMALL
+
+
+def cozempic(model: str, peak: int) -> int:
+    """Opus and Sonnet from 4.5 on are large, Haiku is small, and all else is large."""
+    return SMALL if "haiku" in model else LARGE
+
+
+def agentsview(model: str, peak: int) -> int | None:
+    """A table of prefixes; nothing where the model is not in it."""
+    if "opus-4-6" in model:
+        return LARGE
+    small = ("sonnet-4-5", "sonnet-4-6", "haiku-4-5")
+    return SMALL if any(name in model for name in small) else None
+
+
+def poolcoder(model: str, peak: int) -> int:
+    """Opus and Fable are large, the rest small, until more than that was seen."""
+    return LARGE if peak > SMALL or "opus" in model or "fable" in model else SMALL
+
+
+def by_peak(model: str, peak: int) -> int:
+    """ccboard, abtop: small, until more than that was seen."""
+    return LARGE if peak > SMALL or "[1m]" in model else SMALL
+
+
+WINDOW_RULES: Final = (
+    WindowRule("ccstatusline", ccstatusline),
+    WindowRule("ccusage", ccusage),
+    WindowRule("cozempic", cozempic),
+    WindowRule("agentsview", agentsview),
+    WindowRule("PoolCoder", poolcoder),
+    WindowRule("ccboard, abtop", by_peak),
+)

@@ -36,8 +36,8 @@ class ScriptedApi:
 
     def __init__(self) -> None:
         self.exchanges: list[Json] = []
-        """One a request: number, path, headers, body, status, reply, what (answer, summary, error,
-        count, dropped), and usage where the reply is a message."""
+        """One a request: number, path, headers, body, status, reply, what (answer, summary, probe,
+        error, count, dropped), and usage where the reply is a message."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._given: set[str] = set()
@@ -92,7 +92,8 @@ class ScriptedApi:
         if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
             exchange["what"] = "summary"
             return Step([{"type": "text", "text": SUMMARY}], 30_000, 400)
-        exchange["what"] = "answer"
+        # `/model` asks the new model for one token, to see whether it may be used.
+        exchange["what"] = "probe" if body.get("max_tokens") == 1 else "answer"
         step, text = next_step(messages)
         if step is None:
             return Step([{"type": "text", "text": "Understood."}])

@@ -211,4 +211,6 @@ def _agent_of(exchange: Json) -> str | None:
 
 
 def is_main(exchange: Json, session_id: str) -> bool:
+    if exchange["what"] == "probe":
+        return False
     return _session_of(exchange) == session_id and _agent_of(exchange) is None

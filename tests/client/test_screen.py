@@ -141,7 +141,6 @@ def test_a_session_that_is_opened_again(lab: Lab, judge: Judge) -> None:
     judge.status(screen.ask("On. [[say:ok&&&usage:58000]]"))
 
 
-@pytest.mark.xfail(strict=True, reason="until the next answer ctxtop names the last one's model")
 def test_another_model_is_chosen(lab: Lab, judge: Judge) -> None:
     screen = lab.interactive(model=SMALL)
     judge.status(screen.ask("Hi. [[say:ok&&&usage:33000]]"))
