@@ -130,5 +130,10 @@ def table_window(model: str | None) -> int | None:
         return None
     if model.endswith(LARGE_MARK):
         return LARGE_WINDOW
+    return _TABLE.get(family_of(model) or "")
+
+
+def family_of(model: str) -> str | None:
+    """Name a model's family and version, as in "opus-4-6"; None for what is no Claude model."""
     found = _FAMILY.search(model)
-    return _TABLE.get(found["family"]) if found else None
+    return found["family"] if found else None

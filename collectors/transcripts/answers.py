@@ -9,7 +9,7 @@ import msgspec
 from ...core.store.facts import PeakFact, ResponseFact, join_tools
 from ..clean import clean_title
 from ..times import to_ms
-from .keys import text_key
+from ...core.keys import text_key
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
 from .usage import read_usage
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ..tail import LONGEST_LINE, open_regular
-from .keys import text_key
+from ...core.keys import text_key
 from .requests import PART
 
 if TYPE_CHECKING:

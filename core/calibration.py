@@ -1,0 +1,146 @@
+"""The factor by which our count of a text is off, learnt from what the API reported."""
+
+from __future__ import annotations
+
+import statistics
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .content_kind import ContentKind
+from .conversation import PieceKind
+from .least_absolute import least_absolute
+from .piece_count import count_pieces
+from .tokenizer import MEASURED, tokenizer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .growth import Step
+    from .piece_count import CountText, PieceCount
+
+ENOUGH_SAMPLES: Final = 30
+"""Of a model before its own factors are used: with fewer the factors of one session
+differ from the next by more than the measured ones are off."""
+
+PRIOR_SAMPLES: Final = 5.0
+"""How many samples of one kind alone move its factor half the way from 1."""
+
+SMALL_GROWTH: Final = 50
+"""Tokens; below it an error counts as if the growth were this large."""
+
+KNOWN_SHARE: Final = 0.5
+"""An output that the API told is believed from this share of what was counted of it:
+placeholders are 1 to 26, and the shortest call counts 60 (formats 2.6)."""
+
+P90: Final = 0.9
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What one step taught: tokens that were counted, and what they were."""
+
+    model: str
+    by_kind: tuple[int, ...]
+    """Counted, by ContentKind in its order."""
+    fixed: int
+    """Known besides: the answer's own tokens, and what stands around texts."""
+    growth: int
+
+
+class Origin(StrEnum):
+    """Where factors come from, best first."""
+
+    MODEL = "model"
+    """This model on this machine."""
+    TOKENIZER = "tokenizer"
+    """Models of the same generation on this machine."""
+    MEASURED = "measured"
+    """Nothing was learnt: as measured when ctxtop was made."""
+
+
+class Factors(msgspec.Struct, frozen=True):
+    """What to multiply a count by, and how far a step is off then, as a share of its growth."""
+
+    by_kind: tuple[float, ...]
+    spread: float
+    """Median."""
+    p90: float
+    samples: int
+    origin: Origin
+
+    def of(self, kind: ContentKind) -> float:
+        """Give the factor of one kind."""
+        return self.by_kind[_PLACE[kind]]
+
+    def apply(self, by_kind: Sequence[int], fixed: float = 0) -> int:
+        """Estimate the tokens of what was counted by kind, beside what is fixed."""
+        return round(_weighed(self.by_kind, by_kind) + fixed)
+
+
+_PLACE: Final = {kind: place for place, kind in enumerate(ContentKind)}
+_ONES: Final = (1.0,) * len(ContentKind)
+
+
+def sample_of(step: Step, count_text: CountText) -> Sample | None:
+    """Make a sample of a step; None where an unknown thought is part of it."""
+    tokenizer = tokenizer_of(step.model)
+    added = count_pieces(step.added, tokenizer, count_text)
+    answer = count_pieces(step.answer, tokenizer, count_text)
+    if is_known(step.output_tokens, answer):
+        return Sample(
+            step.model, added.by_kind, round(added.fixed) + step.output_tokens, step.growth
+        )
+    if any(piece.kind is PieceKind.THINKING for piece in step.answer):
+        return None
+    by_kind = tuple(map(int.__add__, added.by_kind, answer.by_kind))
+    return Sample(step.model, by_kind, round(added.fixed + answer.fixed), step.growth)
+
+
+def is_known(output_tokens: int, answer: PieceCount) -> bool:
+    """Say whether an answer's output is what the API told, and not a placeholder."""
+    return output_tokens >= KNOWN_SHARE * (sum(answer.by_kind) + answer.fixed)
+
+
+def fit(samples: Sequence[Sample], origin: Origin = Origin.MODEL) -> Factors:
+    """Learn the factor of each kind from samples, whatever a fifth of them says.
+
+    The error that is made small is the absolute one as a share of the growth; a kind that
+    no sample holds keeps 1.
+    """
+    scales = [max(sample.growth, SMALL_GROWTH) for sample in samples]
+    pairs = list(zip(samples, scales, strict=True))
+    by_kind = least_absolute(
+        [[tokens / scale for tokens in sample.by_kind] for sample, scale in pairs],
+        [(sample.growth - sample.fixed) / scale for sample, scale in pairs],
+        _ONES,
+        [PRIOR_SAMPLES] * len(_ONES),
+    )
+    off = sorted(
+        abs(_weighed(by_kind, sample.by_kind) + sample.fixed - sample.growth) / scale
+        for sample, scale in pairs
+    )
+    return Factors(
+        by_kind=tuple(by_kind),
+        spread=statistics.median(off),
+        p90=off[int(P90 * (len(off) - 1))],
+        samples=len(off),
+        origin=origin,
+    )
+
+
+def factors_of(model: str | None, samples: Mapping[str, Sequence[Sample]]) -> Factors:
+    """Choose a model's factors: its own, its generation's on this machine, or measured ones."""
+    own = samples.get(model or "", ())
+    if len(own) >= ENOUGH_SAMPLES:
+        return fit(own)
+    tokenizer = tokenizer_of(model)
+    alike = [each for of, some in samples.items() if tokenizer_of(of) is tokenizer for each in some]
+    if len(alike) >= ENOUGH_SAMPLES:
+        return fit(alike, Origin.TOKENIZER)
+    measured = MEASURED[tokenizer]
+    return Factors(_ONES, measured.spread, measured.p90, 0, Origin.MEASURED)
+
+
+def _weighed(factors: Iterable[float], by_kind: Iterable[int]) -> float:
+    return sum(factor * tokens for factor, tokens in zip(factors, by_kind, strict=True))
