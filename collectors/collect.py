@@ -14,6 +14,7 @@ from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
+from .learn import Learner
 from .own_logs.logs import LogReader
 from .registry import read_registry
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
@@ -110,6 +111,7 @@ class Collector:
         self._surroundings: Final = Surroundings(folder, writer, Tell(self.report, self._ease))
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
+        self._learner: Final = Learner(folder.projects, writer)
         self.logs: Final = LogReader(writer, self.report, self._ease)
 
     def scan(self) -> None:
@@ -129,12 +131,17 @@ class Collector:
         """Look at everything once, and count the texts that nobody has counted."""
         self.scan()
         self.count_texts()
+        self.learn()
 
     def count_texts(self) -> None:
         """Estimate the tokens of texts that were stored: the table for it takes long to load."""
         counted = self.writer.count_texts(estimate_tokens)
         if counted:
             self.listener.changed(Changed(counted))
+
+    def learn(self) -> None:
+        """Learn for a moment how far token counts are off (see `learn`)."""
+        self._learner.learn()
 
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""

@@ -63,6 +63,7 @@ def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Even
             watch = _Watch(Collector(folder, writer, listener), stop)
             watch.scan()
             watch.collector.count_texts()
+            watch.collector.learn()
             if waiting:
                 waiting = False
                 listener.eased(place)
@@ -117,6 +118,7 @@ class _Watch:
                 self._take(changes)
                 self._look_at_the_clock()
                 self.collector.count_texts()
+                self.collector.learn()
                 if self._places() != places:
                     return
         except FileNotFoundError:

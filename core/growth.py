@@ -9,7 +9,7 @@ import msgspec
 from .conversation import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from .conversation import Entry, Piece
 
@@ -19,8 +19,6 @@ class Step(msgspec.Struct, frozen=True):
 
     offset: int
     """Where the answer begins in its file."""
-    next_offset: int
-    """Where the next answer begins."""
     message_id: str
     model: str
     at: int | None
@@ -41,29 +39,44 @@ class _Open(msgspec.Struct):
     added: list[Piece]
 
 
-def steps_of(entries: Iterable[Entry]) -> Iterator[Step]:
-    """Give the steps of a main conversation, in the order of its file.
+class Steps:
+    """Takes a main conversation entry by entry, in the order of its file, and finds its steps.
 
-    Left out is a step over a compaction, a change of the model or a result that was taken
-    back, and one after which the request was no larger: what changed there is not known.
+    No step is one over a compaction, a change of the model or a result that was taken back,
+    and none after which the request was no larger: what changed there is not known.
     """
-    now: _Open | None = None
-    for entry in entries:
+
+    def __init__(self) -> None:
+        self._open: _Open | None = None
+
+    @property
+    def resume(self) -> int | None:
+        """Where to read again for the steps that are still to come; None: after what was taken."""
+        return self._open.first.offset if self._open else None
+
+    def take(self, entry: Entry) -> Step | None:
+        """Take the next entry; the step that it ends, if it ends one."""
+        now = self._open
         if entry.boundary is not None or entry.replaced:
-            now = None
+            self._open = None
         elif entry.hidden or entry.sidechain:
-            continue
+            return None
         elif entry.role is Role.ASSISTANT and entry.context_tokens:
             if now and entry.message_id == now.first.message_id:
                 now.last = entry
                 now.answer += entry.pieces
-                continue
-            step = _step(now, entry) if now else None
-            if step:
-                yield step
-            now = _Open(entry, entry, list(entry.pieces), [])
+                return None
+            self._open = _Open(entry, entry, list(entry.pieces), [])
+            return _step(now, entry) if now else None
         elif now and entry.role is Role.USER:
             now.added += entry.pieces
+        return None
+
+
+def steps_of(entries: Iterable[Entry]) -> list[Step]:
+    """List the steps of a main conversation."""
+    steps = Steps()
+    return [step for step in map(steps.take, entries) if step]
 
 
 def _step(now: _Open, following: Entry) -> Step | None:
@@ -74,7 +87,6 @@ def _step(now: _Open, following: Entry) -> Step | None:
         return None
     return Step(
         offset=first.offset,
-        next_offset=following.offset,
         message_id=first.message_id,
         model=first.model or "",
         at=first.at,

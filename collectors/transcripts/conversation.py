@@ -108,14 +108,26 @@ def read_conversation(path: Path) -> list[Entry]:
 
     Raises OSError where the file cannot be read.
     """
+    return list(entries_from(path))
+
+
+def entries_from(path: Path, start: int = 0) -> Iterator[Entry]:
+    """Give the entries from a line's byte offset on; that line counts as the first.
+
+    A result whose call stands before it has no name. Raises OSError where the file cannot
+    be read.
+    """
     calls: dict[str, Call] = {}
-    entries = (_entry(*place, calls) for place in _lines(path))
-    return [entry for entry in entries if entry is not None]
+    for place in _lines(path, start):
+        entry = _entry(*place, calls)
+        if entry is not None:
+            yield entry
 
 
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def _lines(path: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
     with open_regular(path) as raw:
-        file, offset, number = io.BufferedReader(raw, 1 << 20), 0, 0  # type: ignore[type-var]
+        file, offset, number = io.BufferedReader(raw, 1 << 20), start, 0  # type: ignore[type-var]
+        file.seek(start)
         while data := file.readline(LONGEST_LINE):
             number += 1
             if data.endswith(b"\n"):

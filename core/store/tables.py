@@ -14,6 +14,7 @@ MIGRATION_NAMES: Final = (
     "m005_requests",
     "m006_hook_log",
     "m007_surroundings",
+    "m010_token_counts",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -35,5 +36,7 @@ FACT_TABLES: Final = (
     "session_link",
     "request",
     "request_part",
+    "growth",
+    "learnt",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

@@ -24,7 +24,7 @@ def families(corpus: str) -> list[Family]:
     """Read a corpus: the files that share answers are one family, and each answer counts once."""
     found: list[tuple[str, set[str], list[Step]]] = []
     for path in sorted((SHARED / "corpus" / corpus).glob("*.jsonl")):
-        steps = list(steps_of(read_conversation(path)))
+        steps = steps_of(read_conversation(path))
         ids = {step.message_id for step in steps}
         same = next((family for family in found if family[1] & ids), None)
         if same is None:

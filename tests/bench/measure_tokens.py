@@ -77,7 +77,7 @@ def rows_of(step: Step) -> list[Row]:
     if any(piece.media for piece in step.added):
         return []
     added, answer = features(step.added), features(step.answer)
-    known = step.output_tokens > sum(answer[: CALL]) + answer[THOUGHT] + CALL_TOKENS * answer[CALL]
+    known = step.output_tokens > sum(answer[:CALL]) + answer[THOUGHT] + CALL_TOKENS * answer[CALL]
     if not known:
         return [([a + b for a, b in zip(added, answer, strict=True)], step.growth)]
     rows = [(added, step.growth - step.output_tokens)]
@@ -89,7 +89,8 @@ def rows_of(step: Step) -> list[Row]:
 
 def measure(steps: Iterable[Step]) -> Measured:
     """Fit the coefficients of a generation."""
-    rows, targets = [], []
+    rows: list[list[float]] = []
+    targets: list[float] = []
     for row, target in (each for step in steps for each in rows_of(step)):
         scale = max(target, SMALL)
         rows.append([value / scale for value in row])

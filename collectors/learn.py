@@ -1,0 +1,133 @@
+"""Learning from transcripts how far our token counts are off, a little at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ..core.calibration import sample_of
+from ..core.growth import Steps
+from ..core.store.growth_queries import unlearnt
+from ..core.store.growth_writer import GrowthWriter, Learnt
+from ..core.text_count import count_text
+from .transcripts.conversation import entries_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ..core.growth import Step
+    from ..core.store.growth_queries import Unlearnt
+    from ..core.store.writer import Writer
+    from ..core.text_count import TextCount
+
+SLICE_S: Final = 0.03
+"""Of one turn of learning: what changes meanwhile waits that long and no longer."""
+
+LOOK_S: Final = 10.0
+"""Between two looks for files to learn from: each reads the list of all files."""
+
+FILES_AT_ONCE: Final = 200
+"""How many are listed at one look."""
+
+RUN_BYTES: Final = 64 * 1024 * 1024
+"""Of files that nothing was learnt from before, in one run: twice what fills the samples of
+one model; the rest is for the next run."""
+
+LONGEST_STEP: Final = 400_000
+"""Characters that one step may have added: counting as many takes 0.05 s."""
+
+
+class Learner:
+    """Learns from the newest sessions first, from each step once; it belongs to one thread."""
+
+    def __init__(
+        self, projects: Path, writer: Writer, count: Callable[[str], TextCount] = count_text
+    ) -> None:
+        self._projects: Final = projects
+        self._writer: Final = writer
+        self._growth: Final = GrowthWriter(writer, count)
+        self._waiting: list[Unlearnt] = []
+        self._file: _File | None = None
+        self._looked_at = float("-inf")
+        self._changes = -1
+        self._bytes_left = RUN_BYTES
+
+    def learn(self, seconds: float = SLICE_S) -> bool:
+        """Learn for about as long; False where there is nothing left for now."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._file = self._file or self._next()
+            if self._file is None:
+                return False
+            if not self._read(self._file, deadline):
+                self._file = None
+        return True
+
+    def _next(self) -> _File | None:
+        if not self._waiting:
+            self._look()
+        while self._waiting:
+            source = self._waiting.pop(0)
+            if source.seen or self._bytes_left > 0:
+                return _File(self._projects / source.path, source)
+        return None
+
+    def _look(self) -> None:
+        changes, now = self._writer.connection.total_changes, time.monotonic()
+        if changes != self._changes and now - self._looked_at >= LOOK_S:
+            self._changes, self._looked_at = changes, now
+            self._waiting = unlearnt(self._writer.connection, FILES_AT_ONCE)
+
+    def _read(self, file: _File, deadline: float) -> bool:
+        """Learn from a file and store it; True where there is more, and time was over."""
+        try:
+            found = list(self._learnt(file, deadline))
+        except OSError:
+            # The scan tells of a file that cannot be read; here there is nothing to learn.
+            return False
+        if not self._growth.save(file.source, found, file.resume, file.seen):
+            return False
+        if file.is_new:
+            self._bytes_left -= file.seen - file.source.seen
+        file.source = replace(file.source, offset=file.resume, seen=file.seen)
+        return not file.is_over and (self._bytes_left > 0 or not file.is_new)
+
+    def _learnt(self, file: _File, deadline: float) -> Iterator[Learnt]:
+        for step in file.steps():
+            sample = sample_of(step, self._growth.count) if step and _is_short(step) else None
+            if step and sample:
+                yield Learnt(step, sample)
+            if time.monotonic() >= deadline:
+                return
+
+
+class _File:
+    """A file that is learnt from, and how far that has come."""
+
+    def __init__(self, path: Path, source: Unlearnt) -> None:
+        self.source = source
+        self.is_new: Final = source.seen == 0
+        self.is_over = False
+        self.seen = source.offset
+        self._entries: Final = entries_from(path, source.offset)
+        self._steps: Final = Steps()
+
+    @property
+    def resume(self) -> int:
+        """Where the answer stands whose successor is still to come."""
+        return self.seen if self._steps.resume is None else self._steps.resume
+
+    def steps(self) -> Iterator[Step | None]:
+        """Go on, entry by entry; raises OSError where the file cannot be read."""
+        for entry in self._entries:
+            self.seen = entry.offset + entry.length + 1
+            yield self._steps.take(entry)
+        self.seen = max(self.seen, self.source.size)
+        self.is_over = True
+
+
+def _is_short(step: Step) -> bool:
+    return sum(len(piece.text) for piece in (*step.answer, *step.added)) <= LONGEST_STEP
