@@ -14,7 +14,6 @@ from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
-from .learn import Learner
 from .own_logs.logs import LogReader
 from .registry import read_registry
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ..core.store.facts import LiveSession
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder, Finding
+    from .learn import Learner
     from .readers import Answered, Readers
     from .reading import Reading
 
@@ -111,7 +111,7 @@ class Collector:
         self._surroundings: Final = Surroundings(folder, writer, Tell(self.report, self._ease))
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
-        self._learner: Final = Learner(folder.projects, writer)
+        self._learner: Learner | None = None
         self.logs: Final = LogReader(writer, self.report, self._ease)
 
     def scan(self) -> None:
@@ -131,7 +131,6 @@ class Collector:
         """Look at everything once, and count the texts that nobody has counted."""
         self.scan()
         self.count_texts()
-        self.learn()
 
     def count_texts(self) -> None:
         """Estimate the tokens of texts that were stored: the table for it takes long to load."""
@@ -140,7 +139,10 @@ class Collector:
             self.listener.changed(Changed(counted))
 
     def learn(self) -> None:
-        """Learn for a moment how far token counts are off (see `learn`)."""
+        """Learn for a moment how far token counts are off, where there is something new."""
+        from .learn import Learner  # the screen does not wait for all that it needs
+
+        self._learner = self._learner or Learner(self.folder.projects, self.writer)
         self._learner.learn()
 
     def look_below(self, path: Path) -> None:

@@ -29,8 +29,8 @@ SLICE_S: Final = 0.03
 LOOK_S: Final = 10.0
 """Between two looks for files to learn from: each reads the list of all files."""
 
-FILES_AT_ONCE: Final = 200
-"""How many are listed at one look."""
+FILES_AT_ONCE: Final = 20
+"""How many are listed at one look: whether an older one is worth reading changes meanwhile."""
 
 RUN_BYTES: Final = 64 * 1024 * 1024
 """Of files that nothing was learnt from before, in one run: twice what fills the samples of
@@ -56,15 +56,13 @@ class Learner:
         self._bytes_left = RUN_BYTES
 
     def learn(self, seconds: float = SLICE_S) -> bool:
-        """Learn for about as long; False where there is nothing left for now."""
+        """Learn for about as long, a line at least; False where nothing is left for now."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            self._file = self._file or self._next()
-            if self._file is None:
-                return False
-            if not self._read(self._file, deadline):
-                self._file = None
-        return True
+        while file := self._file or self._next():
+            self._file = file if self._read(file, deadline) else None
+            if time.monotonic() >= deadline:
+                return True
+        return False
 
     def _next(self) -> _File | None:
         if not self._waiting:

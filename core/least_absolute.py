@@ -14,34 +14,30 @@ SMALLEST: Final = 0.01
 """A row that is met better than this weighs no more: 1 % of what was measured."""
 
 
+NUDGE: Final = 1e-6
+"""Of a coefficient that no row names, towards its start, where it stays."""
+
+
 def least_absolute(
-    rows: Sequence[Sequence[float]],
-    targets: Sequence[float],
-    prior: Sequence[float],
-    strength: Sequence[float],
+    rows: Sequence[Sequence[float]], targets: Sequence[float], start: Sequence[float]
 ) -> list[float]:
     """Find the coefficients whose predictions are off by the least in all.
 
-    A row and its target are to be divided by what an error of 1 shall mean. `strength` holds
-    each coefficient at its prior as that many rows would that name it alone and miss it by 5 %.
+    A row and its target are to be divided by what an error of 1 shall mean, or multiplied by
+    how much the row shall weigh.
     Source: iteratively reweighted least squares (Schlossmacher 1973).
     """
-    found = list(prior)
-    held = [each * HELD for each in strength]
+    found = list(start)
     for _ in range(ROUNDS):
-        left = [[0.0] * len(prior) for _ in prior]
-        right = [weight * value for weight, value in zip(held, prior, strict=True)]
-        for place, weight in enumerate(held):
-            left[place][place] += weight
+        left = [[0.0] * len(start) for _ in start]
+        right = [NUDGE * value for value in start]
+        for place in range(len(start)):
+            left[place][place] = NUDGE
         for row, target in zip(rows, targets, strict=True):
             off = abs(target - sum(map(_times, row, found)))
             _add(left, right, row, target, 1 / max(off, SMALLEST))
         found = _solved(left, right)
     return found
-
-
-HELD: Final = 1 / 0.05
-"""The weight of a row that is missed by 5 %."""
 
 
 def _times(one: float, other: float) -> float:

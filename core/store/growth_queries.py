@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 SAMPLES_KEPT: Final = 250
-"""By model, the newest: with half as many the factors differ by less than 1 %."""
+"""By model, the newest: on real sessions half of them give the same factors within 1.2 %."""
 
 
 class Unlearnt(msgspec.Struct, frozen=True):

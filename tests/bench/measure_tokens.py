@@ -28,8 +28,8 @@ AROUND: Final = ("call", "parameter", "result", "message", "reminder", "thought"
 PRIOR: Final = (*[1.4] * len(TokenClass), 30, 15, 8, 12, 130, 1.6)
 """What a coefficient is that no step says anything of; the reminder's as in the newer corpus."""
 
-STRENGTH: Final = (*[1e-4] * len(TokenClass), *[3e-5] * 5, 1e-3)
-"""As good as none where many rows tell: those are shares of a growth, so each weighs little."""
+PRIOR_WEIGHT: Final = 0.01
+"""Of that: in rows that are shares of a growth, about three steps that name the coefficient."""
 
 SMALL: Final = 20
 """Tokens; what is smaller is weighed as if it were this large."""
@@ -80,7 +80,7 @@ def rows_of(step: Step) -> list[Row]:
     known = step.output_tokens > sum(answer[:CALL]) + answer[THOUGHT] + CALL_TOKENS * answer[CALL]
     if not known:
         return [([a + b for a, b in zip(added, answer, strict=True)], step.growth)]
-    rows = [(added, step.growth - step.output_tokens)]
+    rows: list[Row] = [(added, step.growth - step.output_tokens)]
     silent = any(p.kind is PieceKind.THINKING and not p.text for p in step.answer)
     if not silent:
         rows.append((answer, float(step.output_tokens)))
@@ -95,7 +95,10 @@ def measure(steps: Iterable[Step]) -> Measured:
         scale = max(target, SMALL)
         rows.append([value / scale for value in row])
         targets.append(target / scale)
-    found = least_absolute(rows, targets, PRIOR, STRENGTH)
+    for place, value in enumerate(PRIOR):
+        rows.append([PRIOR_WEIGHT * (place == other) for other in range(len(PRIOR))])
+        targets.append(PRIOR_WEIGHT * value)
+    found = least_absolute(rows, targets, PRIOR)
     around = dict(zip(AROUND, found[len(TokenClass) :], strict=True))
     return Measured(tuple(found[: len(TokenClass)]), **around, spread=0.0, p90=0.0)
 
