@@ -34,6 +34,13 @@ KNOWN_SHARE: Final = 0.5
 """An output that the API told is believed from this share of what was counted of it:
 placeholders are 1 to 26, and the shortest call counts 60 (formats 2.6)."""
 
+TRUSTED_SPREAD: Final = 0.25
+"""Of learnt factors, at most: those of real sessions have 0.01 to 0.03, and a usage that a
+proxy or a test's API invents fits no text."""
+
+TRUSTED_FACTOR: Final = 3.0
+"""At most, and its inverse at least: the two generations differ by less than 2."""
+
 P90: Final = 0.9
 
 
@@ -108,10 +115,14 @@ def is_known(output_tokens: int, answer: PieceCount) -> bool:
 def fit(samples: Sequence[Sample], origin: Origin = Origin.MODEL) -> Factors:
     """Learn the factor of each kind from samples, whatever a fifth of them says.
 
-    The error that is made small is the absolute one as a share of the growth; a kind that
+    The error that is made small is the absolute one as a share of the growth, or of what was
+    counted where that is more; a kind that
     no sample holds keeps 1, and one of few samples is held there by PRIOR_SAMPLES.
     """
-    scales = [max(sample.growth, SMALL_GROWTH) for sample in samples]
+    # Whatever was counted, and did not come into the context, shall not outweigh the rest.
+    scales = [
+        max(sample.growth, sum(sample.by_kind) + sample.fixed, SMALL_GROWTH) for sample in samples
+    ]
     pairs = list(zip(samples, scales, strict=True))
     rows = [[tokens / scale for tokens in sample.by_kind] for sample, scale in pairs]
     targets = [(sample.growth - sample.fixed) / scale for sample, scale in pairs]
@@ -130,16 +141,25 @@ def fit(samples: Sequence[Sample], origin: Origin = Origin.MODEL) -> Factors:
 
 
 def factors_of(model: str | None, samples: Mapping[str, Sequence[Sample]]) -> Factors:
-    """Choose a model's factors: its own, its generation's on this machine, or measured ones."""
-    own = samples.get(model or "", ())
-    if len(own) >= ENOUGH_SAMPLES:
-        return fit(own)
+    """Choose a model's factors: its own, its generation's on this machine, or measured ones.
+
+    What was learnt is not used where it does not even fit what it was learnt from.
+    """
     tokenizer = tokenizer_of(model)
     alike = [each for of, some in samples.items() if tokenizer_of(of) is tokenizer for each in some]
-    if len(alike) >= ENOUGH_SAMPLES:
-        return fit(alike, Origin.TOKENIZER)
+    own = samples.get(model or "", ())
+    for origin, some in ((Origin.MODEL, own), (Origin.TOKENIZER, alike)):
+        if len(some) >= ENOUGH_SAMPLES:
+            found = fit(some, origin)
+            if _is_trusted(found):
+                return found
     measured = MEASURED[tokenizer]
     return Factors(_ONES, measured.spread, measured.p90, 0, Origin.MEASURED)
+
+
+def _is_trusted(factors: Factors) -> bool:
+    fits = factors.spread <= TRUSTED_SPREAD
+    return fits and all(1 / TRUSTED_FACTOR <= each <= TRUSTED_FACTOR for each in factors.by_kind)
 
 
 def _weighed(factors: Iterable[float], by_kind: Iterable[int]) -> float:

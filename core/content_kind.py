@@ -10,13 +10,14 @@ SEEN_CHARS: Final = 4_096
 """How much of a text is looked at: what it begins with is what it is."""
 
 OTHER_SHARE: Final = 0.2
-"""Of a text's characters that are letters beyond ASCII; French and German have 4 %."""
+"""Of a text's characters that are letters beyond ASCII; French has 0.04."""
 
 JSON_SHARE: Final = 0.08
-"""Of a text's characters that are JSON's own marks; compact JSON has 15 to 30 %."""
+"""Of a text\'s characters that are JSON\'s own marks; JSON of short values has 0.1 to 0.3, and one
+that carries a whole text is of that text\'s kind."""
 
 CODE_SHARE: Final = 0.045
-"""Of a text's characters that are the marks of code; English prose has 0 to 2 %."""
+"""Of a text\'s characters that are the marks of code; of what models say, seven in ten have less."""
 
 _BEYOND_ASCII: Final = re.compile(r"[^\W\d_\x00-\x7f]")
 _JSON_MARKS: Final = '"{}[]:,'

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from ctxtop.core.calibration import (
     ENOUGH_SAMPLES,
@@ -21,6 +23,9 @@ from ctxtop.core.text_count import TextCount, count_text
 from ctxtop.core.tokenizer import MEASURED, Tokenizer, tokenizer_of
 
 from ..seed import SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OLD, NEW, LATEST = "claude-opus-4-6", "claude-opus-5", "claude-opus-5-5"
 MADE = (1.2, 0.9, 1.5, 2.0)
@@ -86,6 +91,18 @@ def test_a_model_without_samples_is_counted_as_its_generation_is_here() -> None:
     assert latest.origin is older.origin is Origin.TOKENIZER
     assert latest.by_kind == pytest.approx(MADE, rel=0.05)
     assert older.by_kind == pytest.approx(ones, rel=0.05)
+
+
+@pytest.mark.parametrize("invented", [lambda dice: 500, lambda dice: dice.randint(1, 90_000)])
+def test_a_usage_that_fits_no_text_teaches_nothing(
+    invented: Callable[[random.Random], int],
+) -> None:
+    dice = random.Random(SEED)
+    samples = [msgspec.structs.replace(each, growth=invented(dice)) for each in made_samples(200)]
+
+    assert factors_of(NEW, {NEW: samples}).origin is Origin.MEASURED
+    good = {NEW: samples[:40], LATEST: made_samples(200, model=LATEST)}
+    assert factors_of(NEW, good).origin is Origin.TOKENIZER
 
 
 @pytest.mark.parametrize("model", [None, OLD, NEW, "someone-elses-model"])
