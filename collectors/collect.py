@@ -142,7 +142,11 @@ class Collector:
         """Learn for a moment how far token counts are off, where there is something new."""
         from .learn import Learner  # the screen does not wait for all that it needs
 
-        self._learner = self._learner or Learner(self.folder.projects, self.writer)
+        self._learner = self._learner or Learner(
+            self.folder.projects,
+            self.writer,
+            lambda session_id: self.listener.changed(Changed(frozenset({session_id}))),
+        )
         self._learner.learn()
 
     def look_below(self, path: Path) -> None:

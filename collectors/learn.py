@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SLICE_S: Final = 0.03
 """Of one turn of learning: what changes meanwhile waits that long and no longer."""
 
+SAVE_S: Final = 2.0
+"""Between two times that what a file taught is stored: the screen hears of each."""
+
 LOOK_S: Final = 10.0
 """Between two looks for files to learn from: each reads the list of all files."""
 
@@ -44,10 +47,16 @@ class Learner:
     """Learns from the newest sessions first, from each step once; it belongs to one thread."""
 
     def __init__(
-        self, projects: Path, writer: Writer, count: Callable[[str], TextCount] = count_text
+        self,
+        projects: Path,
+        writer: Writer,
+        tell: Callable[[str], None],
+        count: Callable[[str], TextCount] = count_text,
     ) -> None:
         self._projects: Final = projects
         self._writer: Final = writer
+        self._tell: Final = tell
+        """Hears which session was learnt from."""
         self._growth: Final = GrowthWriter(writer, count)
         self._waiting: list[Unlearnt] = []
         self._file: _File | None = None
@@ -80,18 +89,25 @@ class Learner:
             self._waiting = unlearnt(self._writer.connection, FILES_AT_ONCE)
 
     def _read(self, file: _File, deadline: float) -> bool:
-        """Learn from a file and store it; True where there is more, and time was over."""
+        """Go on with a file; True where there is more of it."""
         try:
-            found = list(self._learnt(file, deadline))
+            file.found += self._learnt(file, deadline)
         except OSError:
             # The scan tells of a file that cannot be read; here there is nothing to learn.
             return False
-        if not self._growth.save(file.source, found, file.resume, file.seen):
+        if not file.is_over and time.monotonic() < file.save_at:
+            return True
+        return self._save(file) and not file.is_over
+
+    def _save(self, file: _File) -> bool:
+        """Store what was found; True where more of the file may be read."""
+        if not self._growth.save(file.source, file.found, file.resume, file.seen):
             return False
         if file.is_new:
             self._bytes_left -= file.seen - file.source.seen
-        file.source = replace(file.source, offset=file.resume, seen=file.seen)
-        return not file.is_over and (self._bytes_left > 0 or not file.is_new)
+        file.saved()
+        self._tell(file.source.session_id)
+        return self._bytes_left > 0 or not file.is_new
 
     def _learnt(self, file: _File, deadline: float) -> Iterator[Learnt]:
         for step in file.steps():
@@ -107,6 +123,9 @@ class _File:
 
     def __init__(self, path: Path, source: Unlearnt) -> None:
         self.source = source
+        self.found: list[Learnt] = []
+        """What is still to be stored."""
+        self.save_at = time.monotonic() + SAVE_S
         self.is_new: Final = source.seen == 0
         self.is_over = False
         self.seen = source.offset
@@ -117,6 +136,11 @@ class _File:
     def resume(self) -> int:
         """Where the answer stands whose successor is still to come."""
         return self.seen if self._steps.resume is None else self._steps.resume
+
+    def saved(self) -> None:
+        """Take over that everything was stored."""
+        self.source = replace(self.source, offset=self.resume, seen=self.seen)
+        self.found, self.save_at = [], time.monotonic() + SAVE_S
 
     def steps(self) -> Iterator[Step | None]:
         """Go on, entry by entry; raises OSError where the file cannot be read."""

@@ -46,6 +46,9 @@ SIDECARS_S: Final = 2.0
 RETRY_S: Final = 2.0
 """Between two tries while the store is locked or the disk is full."""
 
+LEARN_AFTER_S: Final = 10.0
+"""After the first scan: until then a person looks at the screen for the first time."""
+
 
 LONG_AGO: Final = -math.inf
 """Earlier than every moment of a clock that begins at the machine's start."""
@@ -63,7 +66,6 @@ def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Even
             watch = _Watch(Collector(folder, writer, listener), stop)
             watch.scan()
             watch.collector.count_texts()
-            watch.collector.learn()
             if waiting:
                 waiting = False
                 listener.eased(place)
@@ -88,6 +90,7 @@ class _Watch:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop
+        self.began: Final = time.monotonic()
         self.polling = is_silent(self.folder.projects)
         self.scanned_at = LONG_AGO
         self.sidecars_at = LONG_AGO
@@ -118,7 +121,8 @@ class _Watch:
                 self._take(changes)
                 self._look_at_the_clock()
                 self.collector.count_texts()
-                self.collector.learn()
+                if time.monotonic() - self.began >= LEARN_AFTER_S:
+                    self.collector.learn()
                 if self._places() != places:
                     return
         except FileNotFoundError:

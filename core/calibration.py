@@ -24,7 +24,7 @@ ENOUGH_SAMPLES: Final = 30
 """Of a model before its own factors are used: on real sessions any 30 steps of a model give
 factors within 2 % of those that all its steps give."""
 
-PRIOR_SAMPLES: Final = 5.0
+PRIOR_SAMPLES: Final = 2.0
 """Of each kind alone that say 1: as many others of that kind can be outliers."""
 
 SMALL_GROWTH: Final = 50

@@ -13,11 +13,11 @@ OTHER_SHARE: Final = 0.2
 """Of a text's characters that are letters beyond ASCII; French has 0.04."""
 
 JSON_SHARE: Final = 0.08
-"""Of a text\'s characters that are JSON\'s own marks; JSON of short values has 0.1 to 0.3, and one
-that carries a whole text is of that text\'s kind."""
+"""Of a text's characters that are JSON's own marks; JSON of short values has 0.1 to 0.3, and one
+that carries a whole text is of that text's kind."""
 
 CODE_SHARE: Final = 0.045
-"""Of a text\'s characters that are the marks of code; of what models say, seven in ten have less."""
+"""Of a text's characters that are the marks of code; eight in ten of models' words have less."""
 
 _BEYOND_ASCII: Final = re.compile(r"[^\W\d_\x00-\x7f]")
 _JSON_MARKS: Final = '"{}[]:,'

@@ -26,6 +26,7 @@ class Unlearnt(msgspec.Struct, frozen=True):
     file_id: int
     path: str
     """Below the folder of transcripts."""
+    session_id: str
     offset: int
     """Where to read on."""
     seen: int
@@ -74,7 +75,7 @@ _UNLEARNT: Final = """
 WITH full AS MATERIALIZED (
     SELECT model, MIN(at) AS since FROM growth GROUP BY model HAVING COUNT(*) >= :kept
 )
-SELECT f.file_id, f.path, COALESCE(l.offset, 0), COALESCE(l.seen, 0), f.offset
+SELECT f.file_id, f.path, f.session_id, COALESCE(l.offset, 0), COALESCE(l.seen, 0), f.offset
 FROM file f LEFT JOIN learnt l USING (file_id)
 WHERE f.kind = 'session' AND NOT f.gone AND f.offset > COALESCE(l.seen, 0)
     AND EXISTS (

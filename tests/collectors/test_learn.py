@@ -32,11 +32,14 @@ from ..transcripts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
     from ctxtop.core.store.writer import Writer
+
+    from ..recorder import Recorder
 
 LEARNT = ("growth", "learnt", "text_count")
 MODEL = "claude-opus-5"
@@ -46,6 +49,7 @@ LONG = "a line that a tool gave back\n" * (KEPT_FROM_CHARS // 20)
 @pytest.fixture(autouse=True)
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn, "LOOK_S", 0.0)
+    monkeypatch.setattr(learn, "SAVE_S", 0.0)
 
 
 @pytest.fixture
@@ -65,8 +69,14 @@ def turns(count: int, name: str = "m", model: str = MODEL) -> list[JsonLine]:
     return [line for number in range(count) for line in turn(number, name, model)]
 
 
+def learner_of(
+    claude: ClaudeFolder, writer: Writer, count: Callable[[str], TextCount] = count_text
+) -> Learner:
+    return Learner(claude.projects, writer, lambda _: None, count)
+
+
 def learn_all(claude: ClaudeFolder, writer: Writer) -> None:
-    learner = Learner(claude.projects, writer)
+    learner = learner_of(claude, writer)
     while learner.learn():
         pass
 
@@ -136,7 +146,7 @@ def test_a_slice_that_is_over_goes_on_in_the_next(
 ) -> None:
     write(path, [user(), *turns(8)])
     collector.scan()
-    learner = Learner(claude.projects, writer)
+    learner = learner_of(claude, writer)
     slices = 1
     # Each slice is over as soon as it has begun.
     while learner.learn(0):
@@ -157,14 +167,14 @@ def test_another_run_goes_on_where_this_one_ended(
 
     write(path, [user(), *turns(4)])
     collector.scan()
-    assert not Learner(claude.projects, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).learn(10)
     first = len(asked)
-    assert not Learner(claude.projects, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).learn(10)
     assert len(asked) == first > 0
 
     append(path, turn(4))
     collector.scan()
-    assert not Learner(claude.projects, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).learn(10)
     # The step that became whole, and none before it: a call, and a result.
     assert len(asked) == first + 2
 
@@ -182,7 +192,7 @@ def test_a_text_is_counted_once_in_all_files(
     write(path, copied)
     write(path.with_name(f"{'9' * 8}-2222-4333-8444-555555555555.jsonl"), copied)
     collector.scan()
-    assert not Learner(claude.projects, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).learn(10)
 
     long = [text for text in asked if len(text) >= KEPT_FROM_CHARS]
     assert len(long) == len(set(long)) == 3
@@ -274,7 +284,7 @@ def test_what_another_ctxtop_learnt_meanwhile_is_not_learnt_twice(
 ) -> None:
     write(path, [user(), *turns(6)])
     collector.scan()
-    slow = Learner(claude.projects, writer)
+    slow = learner_of(claude, writer)
     slow.learn(0)
     learn_all(claude, writer)
     before = learnt(store)
@@ -296,13 +306,19 @@ def test_a_file_that_is_gone_teaches_nothing_and_stops_nothing(
     assert len(learnt(store)["growth"]) == 3
 
 
-def test_the_scan_alone_learns_nothing(path: Path, collector: Collector, store: Path) -> None:
+def test_the_scan_alone_learns_nothing(
+    path: Path, collector: Collector, store: Path, recorder: Recorder
+) -> None:
     write(path, [user(), *turns(4)])
     collector.scan()
     assert learnt(store)["learnt"] == []
 
+    told = len(recorder.changes)
+    collector.learn()
     collector.learn()
     assert len(learnt(store)["growth"]) == 3
+    # Once for the file, so that no screen takes it for another ctxtop's.
+    assert [change.session_ids for change in recorder.changes[told:]] == [{SESSION}]
 
 
 def test_an_estimator_of_the_store_has_what_was_learnt(

@@ -76,7 +76,7 @@ def test_a_kind_that_no_sample_holds_keeps_its_measured_count() -> None:
 
 
 def test_a_models_own_factors_are_used_from_enough_samples_on() -> None:
-    samples = {NEW: made_samples(ENOUGH_SAMPLES, MADE)}
+    samples = {NEW: made_samples(ENOUGH_SAMPLES, (1.1,) * len(MADE))}
 
     assert factors_of(NEW, samples).origin is Origin.MODEL
     assert factors_of(NEW, {NEW: samples[NEW][1:]}).origin is Origin.MEASURED
