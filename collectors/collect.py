@@ -11,7 +11,6 @@ import msgspec
 
 from ..core.store.facts import SourceFile, TailState
 from ..core.store.writer import GONE, StaleTailError
-from ..core.tokens import estimate_tokens
 from .agent_meta import read_meta
 from .clean import clean_title
 from .client_environment import read_environment
@@ -28,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from ..core.estimate import Estimator
     from ..core.store.facts import LiveSession
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder, Finding
+    from .learn import Learner
     from .readers import Answered, Readers
     from .reading import Reading
 
@@ -116,6 +117,8 @@ class Collector:
         self._telling: Final = Telling(folder, writer, tell)
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
+        self._learner: Learner | None = None
+        self._estimator: Estimator | None = None
         self.logs: Final = LogReader(writer, self.report, self._ease)
 
     def scan(self) -> None:
@@ -149,9 +152,26 @@ class Collector:
 
     def count_texts(self) -> None:
         """Estimate the tokens of texts that were stored: the table for it takes long to load."""
-        counted = self.writer.count_texts(estimate_tokens)
+        counted = self.writer.count_texts(self._estimate)
         if counted:
             self.listener.changed(Changed(counted))
+
+    def _estimate(self, text: str, model: str | None) -> int:
+        from ..core.store.estimating import read_estimator  # with all that it needs
+
+        self._estimator = self._estimator or read_estimator(self.writer.connection)
+        return self._estimator.tokens(text, model)
+
+    def learn(self) -> None:
+        """Learn for a moment how far token counts are off, where there is something new."""
+        from .learn import Learner  # the screen does not wait for all that it needs
+
+        self._learner = self._learner or Learner(
+            self.folder.projects,
+            self.writer,
+            lambda session_id: self.listener.changed(Changed(frozenset({session_id}))),
+        )
+        self._learner.learn()
 
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""

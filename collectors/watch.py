@@ -46,6 +46,9 @@ SIDECARS_S: Final = 2.0
 RETRY_S: Final = 2.0
 """Between two tries while the store is locked or the disk is full."""
 
+LEARN_AFTER_S: Final = 10.0
+"""After the first scan: until then a person looks at the screen for the first time."""
+
 
 LONG_AGO: Final = -math.inf
 """Earlier than every moment of a clock that begins at the machine's start."""
@@ -88,6 +91,7 @@ class _Watch:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop
+        self.began: Final = time.monotonic()
         self.polling = is_silent(self.folder.projects)
         self.scanned_at = LONG_AGO
         self.sidecars_at = LONG_AGO
@@ -119,6 +123,8 @@ class _Watch:
                 self._look_at_the_clock()
                 self.collector.count_texts()
                 self.collector.tell_compactions()
+                if time.monotonic() - self.began >= LEARN_AFTER_S:
+                    self.collector.learn()
                 if self._places() != places:
                     return
         except FileNotFoundError:

@@ -91,8 +91,13 @@ def parse_version(text: str | None) -> Version | None:
 
 def known_model(model: str | None) -> Known | None:
     """Find a model id in the table, by its name without a mark, a date or a provider."""
-    found = _FAMILY.search((model or "").removesuffix(LARGE_MARK))
-    return _TABLE.get(found["family"]) if found else None
+    return _TABLE.get(family_of(model or "") or "")
+
+
+def family_of(model: str) -> str | None:
+    """Name a model's family and version, as in "opus-4-6"; None for what is no Claude model."""
+    found = _FAMILY.search(model.removesuffix(LARGE_MARK))
+    return found["family"] if found else None
 
 
 def is_named(key: str, model: str) -> bool:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import asdict
 
+from ...core.keys import text_key
 from ...core.store.facts import ReturnFact, TextFact
 from ..clean import clean_text, clean_title
 from ..times import to_ms
-from .keys import text_key
 from .lines import AgentResult, decode_blocks, decode_part, decode_value, decode_word
 from .usage import read_usage
 

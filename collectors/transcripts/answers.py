@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...core.keys import text_key
 from ...core.store.facts import PeakFact, ResponseFact, join_tools
 from ..clean import clean_title
 from ..times import to_ms
-from .keys import text_key
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
 from .usage import last_output, read_usage
 

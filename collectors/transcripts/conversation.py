@@ -106,18 +106,30 @@ def read_conversation(path: Path) -> list[Entry]:
 
     Raises OSError where the file cannot be read.
     """
+    return list(entries_from(path))
+
+
+def entries_from(path: Path, start: int = 0) -> Iterator[Entry]:
+    """Give the entries from a line's byte offset on; that line counts as the first.
+
+    A result whose call stands before it has no name. Raises OSError where the file cannot
+    be read.
+    """
     calls: dict[str, Call] = {}
-    entries = (read_entry(offset, data, calls, number) for offset, number, data in lines_of(path))
-    return [entry for entry in entries if entry is not None]
+    for offset, number, data in lines_of(path, start):
+        entry = read_entry(offset, data, calls, number)
+        if entry is not None:
+            yield entry
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Give the whole lines of a file, each with its byte offset and number.
+def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    """Give the whole lines of a file from a byte offset on, each with its offset and number.
 
-    Raises OSError where the file cannot be read.
+    The first one counts as line 1. Raises OSError where the file cannot be read.
     """
     with open_regular(path) as raw:
-        file, offset, number = io.BufferedReader(raw, 1 << 20), 0, 0  # type: ignore[type-var]
+        file, offset, number = io.BufferedReader(raw, 1 << 20), start, 0  # type: ignore[type-var]
+        file.seek(start)
         while data := file.readline(LONGEST_LINE):
             number += 1
             if data.endswith(b"\n"):

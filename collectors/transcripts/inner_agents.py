@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...core.keys import text_key
 from ...core.store.facts import AsideFact, StepFact
 from ..clean import clean_title
 from ..times import to_ms
 from .answers import Answer, to_fact
-from .keys import text_key
 from .lines import Message, ProgressData, Step, decode_blocks, decode_part
 
 if TYPE_CHECKING:

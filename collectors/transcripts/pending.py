@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ...core.conversation import Role
 from ...core.counter import client_estimate
+from ...core.keys import text_key
 from ...core.store.facts import AdditionFact
 from .conversation import read_entry
-from .keys import text_key
 
 if TYPE_CHECKING:
     from .pieces import Call

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ...core.keys import text_key
 from ...core.store.facts import PartFact, RequestFact
 from ..clean import clean_title
 from ..times import to_ms
-from .keys import text_key
 from .lines import Count  # noqa: TC001 -- msgspec reads it
 
 if TYPE_CHECKING:

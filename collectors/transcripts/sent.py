@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ...core.keys import text_key
 from ..tail import LONGEST_LINE, open_regular
-from .keys import text_key
 from .requests import PART
 
 if TYPE_CHECKING:

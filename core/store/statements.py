@@ -139,7 +139,10 @@ REPLACE_AGENT_META: Final = _insert("agent_meta", AgentMeta, "OR REPLACE")
 INSERT_LIVE: Final = _insert("live", LiveSession, "OR REPLACE")
 
 UNCOUNTED: Final = """
-SELECT summary_id, text, chars, session_id FROM summary s JOIN file USING (file_id)
+SELECT summary_id, text, chars, session_id,
+    (SELECT r.model FROM response r WHERE r.file_id = s.file_id AND r.offset < s.offset
+        ORDER BY r.offset DESC LIMIT 1)
+FROM summary s JOIN file USING (file_id)
 WHERE NOT EXISTS (SELECT 1 FROM estimate e WHERE e.summary_id = s.summary_id) LIMIT 100
 """
 """A hundred at a time: a transaction that is soon over."""

@@ -15,6 +15,7 @@ MIGRATION_NAMES: Final = (
     "m006_hook_log",
     "m007_surroundings",
     "m008_additions",
+    "m010_token_counts",
     "m011_compaction_told",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
@@ -39,5 +40,7 @@ FACT_TABLES: Final = (
     "request_part",
     "addition",
     "compaction_told",
+    "growth",
+    "learnt",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

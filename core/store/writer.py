@@ -188,15 +188,21 @@ class Writer:
                 [(w.session_id, w.model, w.window_tokens, w.at) for w in windows],
             )
 
-    def count_texts(self, estimate: Callable[[str], int]) -> frozenset[str]:
-        """Estimate the tokens of texts that nobody has counted; name the sessions they are of."""
+    def count_texts(self, estimate: Callable[[str, str | None], int]) -> frozenset[str]:
+        """Estimate the tokens of texts that nobody has counted; name the sessions they are of.
+
+        A text is counted as the model does that answered before it.
+        """
         sessions: set[str] = set()
         while True:
             rows = self._connection.execute(UNCOUNTED).fetchall()
             if not rows:
                 return frozenset(sessions)
-            counted = [(row, _tokens(text, chars, estimate)) for row, text, chars, _ in rows]
-            sessions |= {session_id for *_, session_id in rows}
+            counted = [
+                (row, _tokens(text, chars, estimate(text, model)))
+                for row, text, chars, _, model in rows
+            ]
+            sessions |= {session_id for *_, session_id, _ in rows}
             with self.transaction():
                 self._connection.executemany(INSERT_ESTIMATE, counted)
 
@@ -294,9 +300,9 @@ class Writer:
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
 
 
-def _tokens(text: str, chars: int, estimate: Callable[[str], int]) -> int:
+def _tokens(text: str, chars: int, counted: int) -> int:
     # Of a text that was cut the rest counts as what is kept.
-    return round(estimate(text) * max(1.0, chars / len(text))) if text else 0
+    return round(counted * max(1.0, chars / len(text))) if text else 0
 
 
 def _peaks(file_id: int, facts: Facts) -> list[tuple[int, str, bool, int]]:

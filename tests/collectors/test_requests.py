@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.transcripts.keys import text_key
 from ctxtop.collectors.transcripts.requests import read_part, read_request
 from ctxtop.collectors.transcripts.sent import find_spoken, read_back
+from ctxtop.core.keys import text_key
 from ctxtop.core.store import queries, request_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer

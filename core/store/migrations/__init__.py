@@ -9,6 +9,7 @@ from . import (
     m006_hook_log,
     m007_surroundings,
     m008_additions,
+    m010_token_counts,
     m011_compaction_told,
 )
 from .known import migrations
@@ -22,6 +23,7 @@ __all__ = [
     "m006_hook_log",
     "m007_surroundings",
     "m008_additions",
+    "m010_token_counts",
     "m011_compaction_told",
     "migrations",
 ]

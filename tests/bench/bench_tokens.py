@@ -1,0 +1,303 @@
+"""How well the growth of a context is predicted, beside chars/4 and plain tiktoken.
+
+A turn is what happens from one answer to the next: the answer itself, what its tools gave
+back, and what else came in. Each session is predicted by what the others of its corpus
+teach: the weights are measured anew without it, and its factors learnt without it.
+Usage: python -m tests.bench.bench_tokens, with CTXTOP_SHARED naming the shared folder.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from ctxtop.core.calibration import Sample, factors_of, is_known, sample_of
+from ctxtop.core.content_kind import ContentKind, kind_of
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.piece_count import REMINDERS, count_pieces, said
+from ctxtop.core.text_count import TextCount, count_text
+from ctxtop.core.tokenizer import MEASURED, Measured, Tokenizer, tokenizer_of
+from ctxtop.core.tokens import estimate_tokens
+
+from .growth_steps import CORPORA, SHARED, families
+from .measure_tokens import counts_of, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ctxtop.core.conversation import Piece
+    from ctxtop.core.growth import Step
+
+TARGET_MEDIAN: Final = 0.05
+TARGET_RATIO: Final = 3.0
+CHARS_PER_TOKEN: Final = 4
+SMALL_SIDE: Final = 1
+
+Turn = list["Step"]
+"""Steps whose growth is taken together."""
+
+
+class Predicted(msgspec.Struct, frozen=True):
+    """One step as each way of counting sees it; tokens."""
+
+    step: Step
+    known: bool
+    """Its output was told by the API: every way takes that as it is."""
+    output: int
+    sides: dict[str, tuple[float, float]]
+    """By way: what was added after the answer, and the answer."""
+
+
+OURS: Final = "ours"
+UNLEARNT: Final = "nothing learnt"
+"""Ours, where a machine has no session yet."""
+STRANGE: Final = "strange model"
+"""Ours, with the weights of the other generation and factors learnt all the same: what a
+tokenizer that is not known yet will meet."""
+SCALED: Final = "tiktoken x k"
+"""Plain tiktoken by one factor for the generation."""
+PLAIN: Final = "tiktoken"
+CHARS: Final = "chars/4"
+WAYS: Final = (OURS, UNLEARNT, STRANGE, SCALED, PLAIN, CHARS)
+
+
+def counter(weights: Measured) -> Callable[[str], TextCount]:
+    """Count as `core.text_count` does, with weights that were measured without a session."""
+
+    def count(text: str) -> TextCount:
+        counts = counts_of(text)
+        tokens = round(weights.tokens(counts))
+        return TextCount(kind_of(text), sum(counts), tokens, tokens)
+
+    return count
+
+
+class Way(msgspec.Struct, frozen=True):
+    """A way of counting that was prepared without the session to predict."""
+
+    count: Callable[[str], TextCount]
+    around: Measured
+    by_kind: dict[str, tuple[float, ...]]
+    """Learnt factors, by model."""
+
+    def of(self, step: Step) -> tuple[float, float]:
+        """Count both sides of a step."""
+        tokenizer = tokenizer_of(step.model)
+        with measured_as(tokenizer, self.around):
+            sides = [
+                count_pieces(pieces, tokenizer, self.count) for pieces in (step.added, step.answer)
+            ]
+        factors = self.by_kind[step.model]
+        added, answer = (
+            sum(map(float.__mul__, factors, map(float, side.by_kind))) + side.fixed
+            for side in sides
+        )
+        return added, answer
+
+
+@contextmanager
+def measured_as(tokenizer: Tokenizer, measured: Measured) -> Iterator[None]:
+    """Let the product count with other constants."""
+    kept = MEASURED[tokenizer]
+    MEASURED[tokenizer] = measured
+    try:
+        yield
+    finally:
+        MEASURED[tokenizer] = kept
+
+
+def learnt_way(held_out: Sequence[Step], others: Sequence[Step], around: Measured) -> Way:
+    """Learn the factors of a session's models from other sessions."""
+    count = counter(around)
+    samples: dict[str, list[Sample]] = defaultdict(list)
+    with measured_as(tokenizer_of(held_out[0].model), around):
+        for step in others:
+            sample = sample_of(step, count)
+            if sample:
+                samples[sample.model].append(sample)
+        models = {step.model for step in held_out}
+        return Way(count, around, {model: factors_of(model, samples).by_kind for model in models})
+
+
+def predict(held_out: Sequence[Step], others: Sequence[Step]) -> list[Predicted]:
+    """Predict a session's steps by what other sessions teach."""
+    tokenizer = tokenizer_of(held_out[0].model)
+    around = measure(others)
+    ours = learnt_way(held_out, others, around)
+    ones = {model: (1.0,) * len(ContentKind) for model in ours.by_kind}
+    unlearnt = Way(ours.count, around, ones)
+    (other,) = set(Tokenizer) - {tokenizer}
+    strange = learnt_way(held_out, others, MEASURED[other])
+    ratio = statistics.median(_ratios(others))
+    found = []
+    for step in held_out:
+        with measured_as(tokenizer, around):
+            answer = count_pieces(step.answer, tokenizer, ours.count)
+        plain = (_sum(step.added, estimate_tokens), _sum(step.answer, estimate_tokens))
+        sides = {
+            OURS: ours.of(step),
+            UNLEARNT: unlearnt.of(step),
+            STRANGE: strange.of(step),
+            SCALED: (plain[0] * ratio, plain[1] * ratio),
+            PLAIN: plain,
+            CHARS: (_sum(step.added, by_chars), _sum(step.answer, by_chars)),
+        }
+        known = is_known(step.output_tokens, answer)
+        found.append(Predicted(step, known, step.output_tokens, sides))
+    return found
+
+
+def _ratios(steps: Iterable[Step]) -> Iterator[float]:
+    """Say how many tokens one of tiktoken's is, by step; thoughts are not all in their text."""
+    for step in steps:
+        if all(piece.kind is not PieceKind.THINKING for piece in step.answer):
+            plain = _sum((*step.added, *step.answer), estimate_tokens)
+            if plain:
+                yield step.growth / plain
+
+
+def by_chars(text: str) -> float:
+    """Count as the client does where it has nothing better."""
+    return len(text) / CHARS_PER_TOKEN
+
+
+def _sum(pieces: Iterable[Piece], count: Callable[[str], float]) -> float:
+    return sum(count(_whole(piece)) for piece in pieces)
+
+
+def _whole(piece: Piece) -> str:
+    # A reminder's words are not in the transcript: every way is given as many of others.
+    if piece.name not in REMINDERS:
+        return piece.text
+    said_ = piece.text.rstrip(" ")
+    return said_ + " word" * ((len(piece.text) - len(said_)) // 5)
+
+
+def errors(turns: Iterable[Sequence[Predicted]], way: str) -> list[float]:
+    """Give each turn's error as a share of its growth; a known output is taken as it is."""
+    found = []
+    for turn in turns:
+        actual = sum(each.step.growth for each in turn)
+        said_ = sum(
+            each.sides[way][0] + (each.output if each.known else each.sides[way][1])
+            for each in turn
+        )
+        found.append(abs(said_ - actual) / actual)
+    return found
+
+
+def errors_of_side(steps: Iterable[Predicted], way: str) -> list[float]:
+    """Give the errors of what was added alone, where the answer's own tokens are known."""
+    found = []
+    for each in steps:
+        actual = each.step.growth - each.output
+        if each.known and actual >= SMALL_SIDE:
+            found.append(abs(each.sides[way][0] - actual) / actual)
+    return found
+
+
+def errors_of_texts(steps: Iterable[Predicted], way: str) -> list[float]:
+    """Give the errors where nothing is taken as known: every text of a step is counted.
+
+    Only of steps without a thought, whose text is not what was thought.
+    """
+    return [
+        abs(sum(each.sides[way]) - each.step.growth) / each.step.growth
+        for each in steps
+        if all(piece.kind is not PieceKind.THINKING for piece in each.step.answer)
+    ]
+
+
+def by_prompt(steps: Sequence[Predicted]) -> list[list[Predicted]]:
+    """Take the steps from one person's prompt to the next together."""
+    turns: list[list[Predicted]] = [[]]
+    for each in steps:
+        turns[-1].append(each)
+        if any(piece.kind is PieceKind.PROMPT for piece in each.step.added):
+            turns.append([])
+    return [turn for turn in turns if turn]
+
+
+def line(name: str, found: dict[str, list[float]]) -> str:
+    """One row of the table."""
+    cells = [
+        f"{statistics.median(some):6.1%} {sorted(some)[int(0.9 * (len(some) - 1))]:7.1%}"
+        for some in (found[way] for way in WAYS)
+    ]
+    return f"{name:34} {len(found[OURS]):5}  " + "   ".join(cells)
+
+
+def speed(steps: Sequence[Step]) -> None:
+    """Say how fast texts are counted, beside the plain count."""
+    texts = [said(piece)[0] for step in steps for piece in (*step.answer, *step.added)]
+    size = sum(len(text.encode("utf-8", "replace")) for text in texts) / 1e6
+    taken = {}
+    for name, count in (("plain", estimate_tokens), ("ours", count_text)):
+        runs = []
+        for _ in range(3):
+            start = time.perf_counter()
+            for text in texts:
+                count(text)
+            runs.append(time.perf_counter() - start)
+        taken[name] = min(runs)
+    print(
+        f"speed: {size / taken['ours']:.1f} MB/s, plain tiktoken {size / taken['plain']:.1f} MB/s"
+        f" (ratio {taken['plain'] / taken['ours']:.2f})"
+    )
+
+
+def main() -> None:
+    """Print the figures."""
+    if not (SHARED / "corpus").is_dir():
+        print(f"no corpus at {SHARED} (CTXTOP_SHARED names it): nothing is measured")
+        return
+    print(__doc__)
+    print(" " * 42 + "   ".join(f"{way:^14.14}" for way in WAYS))
+    print(f"{'':34} turns  " + "   ".join(["median     p90"] * len(WAYS)))
+    rows: dict[str, dict[str, list[float]]] = {}
+    every: list[Step] = []
+    shares: list[str] = []
+    for corpus in CORPORA:
+        some = families(corpus)
+        predicted = []
+        for place, (_, held_out) in enumerate(some):
+            others = [step for at, (_, steps) in enumerate(some) if at != place for step in steps]
+            predicted.append(predict(held_out, others))
+            every += held_out
+        steps = [each for of_one in predicted for each in of_one]
+        turns = [turn for of_one in predicted for turn in by_prompt(of_one)]
+        measured = {
+            "from answer to answer": lambda way, steps=steps: errors([[s] for s in steps], way),
+            "from prompt to prompt": lambda way, turns=turns: errors(turns, way),
+            "what was added alone": lambda way, steps=steps: errors_of_side(steps, way),
+            "every text counted": lambda way, steps=steps: errors_of_texts(steps, way),
+        }
+        for name, ask in measured.items():
+            found = rows.setdefault(name, {way: [] for way in WAYS})
+            of_corpus = {way: ask(way) for way in WAYS}
+            print(line(f"{corpus}: {name}", of_corpus))
+            for way in WAYS:
+                found[way] += of_corpus[way]
+        growth = sum(each.step.growth for each in steps)
+        output = sum(each.output for each in steps if each.known)
+        shares.append(
+            f"{corpus}: {len(some)} sessions, {len(steps)} steps; the API told the output of"
+            f" {sum(each.known for each in steps)}, which is {output / growth:.0%} of all growth"
+        )
+    for name, found in rows.items():
+        print(line(f"together: {name}", found))
+    print("\n".join(shares))
+    best = {way: statistics.median(rows["from answer to answer"][way]) for way in WAYS}
+    print(
+        f"median {best[OURS]:.1%} (target {TARGET_MEDIAN:.0%}),"
+        f" chars/4 is off by {best[CHARS] / best[OURS]:.1f} times that (target {TARGET_RATIO:.0f})"
+    )
+    speed(every)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Measure what `core/tokenizer.py` holds: the weights of each generation of tokenizers.
+
+Usage: python -m tests.bench.measure_tokens, with CTXTOP_SHARED naming the shared folder.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.least_absolute import least_absolute
+from ctxtop.core.piece_count import REMINDERS, said
+from ctxtop.core.token_classes import TokenClass, class_counts
+from ctxtop.core.tokenizer import Measured
+
+from .growth_steps import CORPORA, families
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctxtop.core.conversation import Piece
+    from ctxtop.core.growth import Step
+
+CALL, PARAMETER, RESULT, MESSAGE, REMINDER, THOUGHT = range(len(TokenClass), len(TokenClass) + 6)
+AROUND: Final = ("call", "parameter", "result", "message", "reminder", "thought")
+
+PRIOR: Final = (*[1.4] * len(TokenClass), 30, 15, 8, 12, 130, 1.6)
+"""What a coefficient is that no step says anything of; the reminder's as in the newer corpus."""
+
+PRIOR_WEIGHT: Final = 0.01
+"""Of that: in rows that are shares of a growth, about three steps that name the coefficient."""
+
+SMALL: Final = 20
+"""Tokens; what is smaller is weighed as if it were this large."""
+
+CALL_TOKENS: Final = 30
+"""The least that a call has beside its text; a smaller output is a placeholder."""
+
+Row = tuple[list[float], float]
+
+
+@cache
+def counts_of(text: str) -> tuple[int, ...]:
+    """Count a text once."""
+    return class_counts(text)
+
+
+def features(pieces: Iterable[Piece]) -> list[float]:
+    """Say what pieces consist of, one number a coefficient."""
+    row = [0.0] * len(PRIOR)
+    for piece in pieces:
+        text, parameters = said(piece)
+        counts = counts_of(text)
+        if piece.kind is PieceKind.THINKING:
+            row[THOUGHT] += sum(counts)
+            continue
+        for place, count in enumerate(counts):
+            row[place] += count
+        if piece.kind is PieceKind.TOOL_INPUT:
+            row[CALL] += 1
+            row[PARAMETER] += parameters
+        elif piece.name in REMINDERS:
+            row[REMINDER] += 1
+        elif piece.kind in {PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN}:
+            row[RESULT] += 1
+        elif piece.kind is not PieceKind.TEXT:
+            row[MESSAGE] += 1
+    return row
+
+
+def rows_of(step: Step) -> list[Row]:
+    """Say what a step tells: of its two sides where its output is known, else of both at once.
+
+    An image's tokens are not known, and the corpus has too few to measure them.
+    """
+    if any(piece.media for piece in step.added):
+        return []
+    added, answer = features(step.added), features(step.answer)
+    known = step.output_tokens > sum(answer[:CALL]) + answer[THOUGHT] + CALL_TOKENS * answer[CALL]
+    if not known:
+        return [([a + b for a, b in zip(added, answer, strict=True)], step.growth)]
+    rows: list[Row] = [(added, step.growth - step.output_tokens)]
+    silent = any(p.kind is PieceKind.THINKING and not p.text for p in step.answer)
+    if not silent:
+        rows.append((answer, float(step.output_tokens)))
+    return [(row, target) for row, target in rows if target > 0]
+
+
+def measure(steps: Iterable[Step]) -> Measured:
+    """Fit the coefficients of a generation."""
+    rows: list[list[float]] = []
+    targets: list[float] = []
+    for row, target in (each for step in steps for each in rows_of(step)):
+        scale = max(target, SMALL)
+        rows.append([value / scale for value in row])
+        targets.append(target / scale)
+    for place, value in enumerate(PRIOR):
+        rows.append([PRIOR_WEIGHT * (place == other) for other in range(len(PRIOR))])
+        targets.append(PRIOR_WEIGHT * value)
+    found = least_absolute(rows, targets, PRIOR)
+    around = dict(zip(AROUND, found[len(TokenClass) :], strict=True))
+    return Measured(tuple(found[: len(TokenClass)]), **around, spread=0.0, p90=0.0)
+
+
+def main() -> None:
+    """Print the constants."""
+    for corpus in CORPORA:
+        some = families(corpus)
+        measured = measure(step for _, steps in some for step in steps)
+        print(corpus, len(some), "families", sum(len(steps) for _, steps in some), "steps")
+        for each, weight in zip(TokenClass, measured.weights, strict=True):
+            print(f"  {each.name:12} {weight:.2f}")
+        for name in AROUND:
+            print(f"  {name:12} {getattr(measured, name):.2f}")
+
+
+if __name__ == "__main__":
+    main()
