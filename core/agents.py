@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from .context import Context, Reading, measure
+from .policy.layers import BUILT_IN
 from .usage import Usage
 from .window import WindowEvidence, asked_large, find_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .policy.policy import Policy
     from .store.rows import AgentRow
 
 RESUMED_MS: Final = 2_000
@@ -76,7 +78,12 @@ class Agent(msgspec.Struct, frozen=True):
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
 
 
-def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]) -> Agent:  # noqa: FBT001
+def make_agent(
+    row: AgentRow,
+    session_live: bool,  # noqa: FBT001
+    model_peaks: Mapping[str, int],
+    policy: Policy = BUILT_IN,
+) -> Agent:
     """Say of an agent's row what it means, in a session that is live or not."""
     status = _status(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
@@ -98,7 +105,7 @@ def make_agent(row: AgentRow, session_live: bool, model_peaks: Mapping[str, int]
         description=row.description or "",
         model=row.model,
         status=status,
-        context=measure(Reading(answered, estimate), window),
+        context=measure(Reading(answered, estimate), window, policy.lines(window, row.model)),
         tool_uses=row.tool_uses,
         started_at=row.launched_at or row.started_at,
         ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,

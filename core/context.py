@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .levels import Level, level_of
+from .levels import LINES, Level, level_of
 
 if TYPE_CHECKING:
+    from .levels import Line
     from .window import Window
 
 
@@ -36,6 +37,8 @@ class Context(msgspec.Struct, frozen=True):
     tokens: int | None
     state: ContextState
     window: Window
+    lines: tuple[Line, ...] = LINES
+    """Where the levels begin, by the policy of its session."""
 
     @property
     def ratio(self) -> float | None:
@@ -44,18 +47,18 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def level(self) -> Level | None:
-        """The highest level reached."""
-        return level_of(self.ratio)
+        """The most urgent level reached."""
+        return level_of(self.ratio, self.lines)
 
 
-def measure(reading: Reading, window: Window) -> Context:
+def measure(reading: Reading, window: Window, lines: tuple[Line, ...] = LINES) -> Context:
     """Say what is in use: the last answer, else the boundary's estimate, else unknown.
 
     Source: claude-code-formats 3.1; before the first answer the client itself
     reports null, not 0.
     """
     if reading.answer_tokens is not None:
-        return Context(reading.answer_tokens, ContextState.MEASURED, window)
+        return Context(reading.answer_tokens, ContextState.MEASURED, window, lines)
     if reading.post_tokens is not None:
-        return Context(reading.post_tokens, ContextState.ESTIMATED, window)
-    return Context(None, ContextState.UNKNOWN, window)
+        return Context(reading.post_tokens, ContextState.ESTIMATED, window, lines)
+    return Context(None, ContextState.UNKNOWN, window, lines)

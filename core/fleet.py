@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from .agents import Agent, AgentStatus, make_agent
-from .levels import LevelWarning, Point, find_warnings
+from .policy.layers import COMMON
 from .sessions import Evidence, Session, Status, make_session
 from .store import agent_queries, queries
 
@@ -15,22 +13,17 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-    from .window import Window
-
-
-class ContextWarning(msgspec.Struct, frozen=True):
-    """A level that a session's or agent's context reached."""
-
-    session_id: str
-    agent_id: str | None
-    warning: LevelWarning
+    from .policy.layers import Policies
 
 
 def read_sessions(
-    db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None = None
+    db: sqlite3.Connection,
+    now_ms: int,
+    only: Iterable[str] | None = None,
+    policies: Policies = COMMON,
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
-    evidence = Evidence(queries.windows_seen(db), queries.model_peaks(db))
+    evidence = Evidence(queries.windows_seen(db), queries.model_peaks(db), policies)
     rows = queries.sessions(db, only)
     return sorted((make_session(row, evidence, now_ms) for row in rows), key=by_need)
 
@@ -76,35 +69,17 @@ def agent_by_newest(agent: Agent) -> tuple[object, ...]:
 
 
 def read_agents(
-    db: sqlite3.Connection, sessions: Iterable[Session], only: Iterable[str] | None = None
+    db: sqlite3.Connection,
+    sessions: Iterable[Session],
+    only: Iterable[str] | None = None,
+    policies: Policies = COMMON,
 ) -> list[Agent]:
     """Read the agents of every session, or only of those named, in the order they started."""
-    live = {session.session_id for session in sessions if session.live}
+    of = {session.session_id: session for session in sessions}
+    live = {session_id for session_id, session in of.items() if session.live}
+    folders = {session_id: session.cwd for session_id, session in of.items()}
     peaks = queries.model_peaks(db)
     return [
-        make_agent(row, row.session_id in live, peaks) for row in agent_queries.agents(db, only)
+        make_agent(row, row.session_id in live, peaks, policies.of(folders.get(row.session_id)))
+        for row in agent_queries.agents(db, only)
     ]
-
-
-def session_warnings(db: sqlite3.Connection, session: Session) -> list[ContextWarning]:
-    """Replay a session's fill against the window that it is now known to have."""
-    return _warnings(db, session.session_id, None, session.context.window)
-
-
-def agent_warnings(db: sqlite3.Connection, agent: Agent) -> list[ContextWarning]:
-    """Replay an agent's fill against its own window."""
-    return _warnings(db, agent.session_id, agent.agent_id, agent.context.window)
-
-
-def _warnings(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None, window: Window
-) -> list[ContextWarning]:
-    points = (
-        Point(
-            at=row.at,
-            ratio=None if row.tokens is None else row.tokens / window.tokens,
-            compacted=bool(row.compacted),
-        )
-        for row in queries.fill(db, session_id, agent_id)
-    )
-    return [ContextWarning(session_id, agent_id, found) for found in find_warnings(points)]

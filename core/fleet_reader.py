@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .fleet import by_need, session_warnings
+from .fleet import by_need
+from .levels import urgency
+from .policy.layers import COMMON
 from .sessions import ACTIVE_MS, Evidence, Session, Status, make_session
-from .store import queries
+from .store import queries, warning_queries
+from .warning_log import read_log
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-    from .fleet import ContextWarning
-    from .levels import LevelWarning
+    from .policy.layers import Policies
     from .store.rows import SessionRow
+    from .warning_log import ContextWarning
 
 MOST_AT_ONCE: Final = 500
 """Sessions named in one query; SQLite takes 999 values at the least."""
@@ -28,14 +31,17 @@ class FleetReader:
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
         self._evidence = Evidence({}, {})
-        self._announced: set[tuple[object, ...]] = set()
+        self._logged = warning_queries.last_id(db)
 
-    def read(self, changed: Iterable[str] | None, now_ms: int) -> tuple[Session, ...]:
+    def read(
+        self, changed: Iterable[str] | None, now_ms: int, policies: Policies = COMMON
+    ) -> tuple[Session, ...]:
         """Read the sessions that changed, or all (None); the list is in order of need.
 
-        A window is judged by what all sessions show: new evidence reads them all again.
+        A window is judged by what all sessions show: new evidence, or a new policy, reads
+        them all again.
         """
-        evidence = Evidence(queries.windows_seen(self._db), queries.model_peaks(self._db))
+        evidence = Evidence(queries.windows_seen(self._db), queries.model_peaks(self._db), policies)
         if changed is None or evidence != self._evidence:
             self._evidence = evidence
             self._sessions = self._made(queries.sessions(self._db), now_ms)
@@ -45,29 +51,24 @@ class FleetReader:
                 self._sessions |= self._made(queries.sessions(self._db, some), now_ms)
         return tuple(sorted(self._sessions.values(), key=by_need))
 
-    def new_warnings(self, changed: Iterable[str]) -> list[tuple[Session, ContextWarning]]:
-        """Name the levels that these sessions reached since we watch, each once."""
-        found: list[tuple[Session, ContextWarning]] = []
-        for session_id in changed:
-            session = self._sessions.get(session_id)
-            if session is None:
-                continue
-            new = [
-                warned
-                for warned in session_warnings(self._db, session)
-                if self._is_new(session_id, warned.warning)
-            ]
-            if new:
-                # One step can pass several thresholds: a person is told of the highest.
-                found.append((session, new[-1]))
-        return found
+    def new_warnings(self) -> list[tuple[Session, ContextWarning]]:
+        """Name the levels that contexts reached and that were logged since we last asked.
 
-    def _is_new(self, session_id: str, warning: LevelWarning) -> bool:
-        key = (session_id, warning.level, warning.at)
-        if warning.at is None or warning.at < self._since or key in self._announced:
-            return False
-        self._announced.add(key)
-        return warning.cleared_at is None
+        Only what was reached since we watch, and still stands. Another ctxtop may have logged
+        it: each screen shows it once.
+        """
+        by_context: dict[tuple[str, str | None], list[ContextWarning]] = {}
+        for found in read_log(self._db, after=self._logged):
+            self._logged = found.number
+            at = found.warning.at
+            if at is not None and at >= self._since and found.warning.cleared_by is None:
+                by_context.setdefault((found.session_id, found.agent_id), []).append(found)
+        # One step can pass several thresholds: a person is told of the most urgent.
+        return [
+            (session, max(reached, key=lambda each: urgency(each.warning)))
+            for (session_id, _), reached in by_context.items()
+            if (session := self._sessions.get(session_id))
+        ]
 
     def is_sure(self, now_ms: int) -> bool:
         """Say whether time alone has changed nothing that was read."""

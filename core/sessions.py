@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from .context import Context, Reading, measure
+from .policy.layers import COMMON
 from .window import WindowEvidence, asked_large, find_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .policy.layers import Policies
     from .store.rows import SessionRow
 
 ACTIVE_MS: Final = 120_000
@@ -70,11 +72,13 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What the whole store tells of windows, in tokens."""
+    """What a session's row does not tell: windows by the whole store, in tokens, and policies."""
 
     windows_seen: Mapping[tuple[str, str], int]
     """By session and model."""
     model_peaks: Mapping[str, int]
+    policies: Policies = COMMON
+    """What was asked for: where the levels begin, by project."""
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
@@ -91,6 +95,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
             model_peak_tokens=evidence.model_peaks.get(model or "", 0),
         )
     )
+    lines = evidence.policies.of(row.cwd).lines(window, model)
     return Session(
         session_id=row.session_id,
         title=title_of(row),
@@ -101,7 +106,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         status=status,
         live=row.live_status is not None or status in LIVE,
         tmux=row.tmux,
-        context=measure(Reading(row.answer_tokens, row.post_tokens), window),
+        context=measure(Reading(row.answer_tokens, row.post_tokens), window, lines),
         too_long=TooLong(row.error_prompt_tokens, row.error_limit_tokens)
         if row.error_kind == TOO_LONG
         else None,

@@ -18,8 +18,8 @@ SHORTEST: Final = 10
 PERCENT_CELLS: Final = 6
 """Room for ≈, three digits and the sign."""
 
-MARKS: Final = (0.70, 0.80)
-"""Where a person is told: the notice and the warning."""
+MARKED: Final = frozenset({Level.NOTICE, Level.WARNING})
+"""The levels whose beginning is marked: what follows is near the end of the bar."""
 
 MARK: Final = "▃"
 _TRACK: Final = "▁"
@@ -28,7 +28,10 @@ LEVEL_STYLES: Final = {
     None: "$level-calm",
     Level.NOTICE: "$level-notice",
     Level.WARNING: "$level-warning",
+    Level.LIGHT: "$level-warning",
+    Level.MEDIUM: "$level-high",
     Level.HIGH: "$level-high",
+    Level.AGGRESSIVE: "$level-emergency",
     Level.EMERGENCY: "$level-emergency",
     Level.OVERFLOW: "bold $level-emergency",
 }
@@ -39,9 +42,13 @@ def gauge(context: Context, cells: int) -> Content:
     style = LEVEL_STYLES[context.level]
     number = fit_right(f"{estimate_sign(context)}{percent(context.ratio)}", PERCENT_CELLS)
     if context.ratio is None:
-        return _empty(cells) + Content.styled(number, "$quiet")
+        return _empty(context, cells) + Content.styled(number, "$quiet")
     drawn = bar(context.ratio, cells)
-    return Content.styled(drawn, style) + _empty(cells, len(drawn)) + Content.styled(number, style)
+    return (
+        Content.styled(drawn, style)
+        + _empty(context, cells, len(drawn))
+        + Content.styled(number, style)
+    )
 
 
 def fill(context: Context) -> str:
@@ -56,8 +63,8 @@ def estimate_sign(context: Context) -> str:
     return "≈" if context.state == "estimated" else ""
 
 
-def _empty(cells: int, start: int = 0) -> Content:
-    marks = {round(cells * mark) for mark in MARKS}
+def _empty(context: Context, cells: int, start: int = 0) -> Content:
+    marks = {round(cells * line.at) for line in context.lines if line.level.severity in MARKED}
     return Content("").join(
         Content.styled(MARK, "$bar-mark") if cell in marks else Content.styled(_TRACK, "$bar-track")
         for cell in range(start, cells)

@@ -13,9 +13,9 @@ from .gauge import gauge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..core.fleet import ContextWarning
     from ..core.sessions import Session
     from ..core.store.rows import CompactionRow
+    from ..core.warning_log import ContextWarning
 
 _LABEL: int = 16
 _HOW = {

@@ -14,6 +14,7 @@ MIGRATION_NAMES: Final = (
     "m005_requests",
     "m006_hook_log",
     "m007_surroundings",
+    "m009_warnings",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

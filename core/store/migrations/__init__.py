@@ -8,6 +8,7 @@ from . import (
     m005_requests,
     m006_hook_log,
     m007_surroundings,
+    m009_warnings,
 )
 from .known import migrations
 
@@ -19,5 +20,6 @@ __all__ = [
     "m005_requests",
     "m006_hook_log",
     "m007_surroundings",
+    "m009_warnings",
     "migrations",
 ]
