@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -240,8 +241,11 @@ class _Replay:
         self._margin: Final = rearm.hysteresis or 0.0
         self._standing = [n for n, each in enumerate(self.found) if each.cleared_by is None]
         self._last: Final = {each.line.name: each for each in self.found}
+        self._lowest: Final = min((line.at for line in lines), default=math.inf)
 
     def take(self, point: Point) -> None:
+        if not self._standing and (point.ratio is None or point.ratio < self._lowest):
+            return
         ended = [n for n in self._standing if self._ends(point, self.found[n].line)]
         for n in ended:
             self.found[n] = msgspec.structs.replace(self.found[n], cleared_by=point)

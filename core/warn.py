@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .agents import Agent
 from .fleet import read_agents, read_sessions
 from .levels import LevelWarning, Point, find_warnings
 from .store import queries, warning_queries
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-    from .agents import Agent
     from .context import Context
+    from .levels import Rearm
     from .policy.layers import Policies
-    from .policy.policy import Policy
     from .sessions import Session
     from .store.rows import FillRow
-    from .store.warning_queries import HotRow, StandRow, WarningRow
+    from .store.warning_queries import ContextKey, HotRow, StandRow, WarningRow
 
 AT_ONCE: Final = 200
 """Sessions judged in one transaction: a live commit of another ctxtop waits for no more."""
@@ -77,16 +77,29 @@ def judge(db: sqlite3.Connection, policies: Policies, batch: Batch, now_ms: int)
     sessions = {
         each.session_id: each for each in read_sessions(db, now_ms, batch.sessions, policies)
     }
-    found = [
-        _judge_context(db, policies.of(session.cwd), session, None, session.context)
-        for session in sessions.values()
-        if (session.session_id, None) in batch.contexts
+    contexts: list[Session | Agent] = [
+        each for each in sessions.values() if (each.session_id, None) in batch.contexts
     ]
-    for agent in _agents(db, policies, batch, sessions.values()):
-        session = sessions.get(agent.session_id)
-        policy = policies.of(session.cwd if session else None)
-        found.append(_judge_context(db, policy, agent, agent.agent_id, agent.context))
-    return [each for each in found if each is not None]
+    contexts += _agents(db, policies, batch, sessions.values())
+    logged = warning_queries.logged(db, batch.sessions)
+    stands = warning_queries.stands(db, batch.sessions)
+    found = []
+    for each in contexts:
+        key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
+        session = sessions.get(each.session_id)
+        rearm = policies.of(session.cwd if session else None).rearm
+        said = _Said(logged.get(key, []), stands.get(key))
+        judged = _judge_context(db, key, each.context, rearm, said)
+        if judged:
+            found.append(judged)
+    return found
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What was said of a context, and how far it was judged."""
+
+    rows: list[WarningRow]
+    stand: StandRow | None
 
 
 def _agents(
@@ -104,44 +117,51 @@ def _agents(
 
 
 def _judge_context(
-    db: sqlite3.Connection,
-    policy: Policy,
-    of: Session | Agent,
-    agent_id: str | None,
-    context: Context,
+    db: sqlite3.Connection, key: ContextKey, context: Context, rearm: Rearm, before: _Said
 ) -> Judged | None:
     window = context.window.tokens
-    rows = _unjudged(db, of.session_id, agent_id)
+    said = [_said(row, window) for row in before.rows]
+    rows = _unjudged(db, key, before.stand)
     if not rows:
         return None
-    logged = warning_queries.context_warnings(db, of.session_id, agent_id)
-    said = [_said(row, window) for row in logged]
-    points = [_point(row, window) for row in rows]
-    found = find_warnings(points, context.lines, policy.rearm, said)
+    lows = [line.at for line in context.lines]
+    lows += [each.line.at for each in said if each.cleared_by is None]
+    least = (min(lows, default=0.0) - (rearm.hysteresis or 0.0)) * window
+    points = [_point(row, window) for row in _that_matter(rows, least)]
+    found = find_warnings(points, context.lines, rearm, said)
     return Judged(
-        session_id=of.session_id,
-        agent_id=agent_id,
+        session_id=key[0],
+        agent_id=key[1],
         window_tokens=window,
-        last=points[-1],
+        last=_point(rows[-1], window),
         new=tuple(found[len(said) :]),
         cleared=tuple(
             (row.warning_id, now.cleared_by)
-            for row, before, now in zip(logged, said, found, strict=False)
-            if before.cleared_by is None and now.cleared_by is not None
+            for row, earlier, now in zip(before.rows, said, found, strict=False)
+            if earlier.cleared_by is None and now.cleared_by is not None
         ),
     )
 
 
-def _unjudged(db: sqlite3.Connection, session_id: str, agent_id: str | None) -> list[FillRow]:
+def _that_matter(rows: list[FillRow], least: float) -> Iterable[FillRow]:
+    """Leave out the answers below which nothing begins and before which all has ended."""
+    was_low = False
+    for row in rows:
+        is_low = row.tokens is not None and row.tokens < least
+        if row.compacted or not (is_low and was_low):
+            yield row
+        was_low = is_low
+
+
+def _unjudged(db: sqlite3.Connection, key: ContextKey, stand: StandRow | None) -> list[FillRow]:
     """Give the fill after the last point that was judged, wherever that stands by now."""
-    stand = warning_queries.stand(db, session_id, agent_id)
     if stand is None:
-        return queries.fill(db, session_id, agent_id)
-    rows = queries.fill(db, session_id, agent_id, since=stand.offset)
+        return queries.fill(db, *key)
+    rows = queries.fill(db, *key, since=stand.offset)
     if rows and (rows[0].offset, rows[0].mark) == (stand.offset, stand.mark):
         return rows[1:]
     # Its file was written anew, or the session goes on in another one.
-    return _after(queries.fill(db, session_id, agent_id), stand)
+    return _after(queries.fill(db, *key), stand)
 
 
 def _after(rows: list[FillRow], stand: StandRow) -> list[FillRow]:

@@ -36,5 +36,6 @@ FACT_TABLES: Final = (
     "session_link",
     "request",
     "request_part",
+    "judged_file",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 ASIDE: Final = "aside"
 """How the ids of agents begin whose lines stand in the session's own file (agent_queries)."""
 
+ContextKey = tuple[str, str | None]
+"""A session's id, and an agent's or None for the session's own context."""
+
 
 class WarningRow(msgspec.Struct, frozen=True):
     """A level that a context reached; ratios are of the window that was known then."""
@@ -42,6 +45,8 @@ class WarningRow(msgspec.Struct, frozen=True):
 class StandRow(msgspec.Struct, frozen=True):
     """The last point of a context's fill that was judged."""
 
+    session_id: str
+    agent_id: str | None
     offset: int
     mark: str
     at: int | None
@@ -85,10 +90,20 @@ def last_id(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT COALESCE(MAX(warning_id), 0) FROM warning").fetchone()[0])
 
 
-def stand(db: sqlite3.Connection, session_id: str, agent_id: str | None) -> StandRow | None:
-    """Say how far a context was judged; None for one that never was."""
-    found = records(StandRow, db, _STAND, [session_id, agent_id or ""])
-    return found[0] if found else None
+def logged(db: sqlite3.Connection, only: Iterable[str]) -> dict[ContextKey, list[WarningRow]]:
+    """List what was logged of sessions and their agents, by context, oldest row first."""
+    where, values = only_in("session_id", only)
+    found: dict[ContextKey, list[WarningRow]] = {}
+    for row in records(WarningRow, db, f"{_LOG} WHERE {where} ORDER BY 1", values):
+        found.setdefault((row.session_id, row.agent_id), []).append(row)
+    return found
+
+
+def stands(db: sqlite3.Connection, only: Iterable[str]) -> dict[ContextKey, StandRow]:
+    """Say how far the contexts of sessions and their agents were judged."""
+    where, values = only_in("session_id", only)
+    rows = records(StandRow, db, f"{_STANDS} WHERE {where}", values)
+    return {(row.session_id, row.agent_id): row for row in rows}
 
 
 def hot(db: sqlite3.Connection, floor: int, only: Iterable[str] | None = None) -> list[HotRow]:
@@ -103,7 +118,7 @@ _LOG: Final = (
     " FROM warning"
 )
 
-_STAND: Final = "SELECT offset, mark, at FROM judged_context WHERE session_id = ? AND agent_id = ?"
+_STANDS: Final = "SELECT session_id, NULLIF(agent_id, ''), offset, mark, at FROM judged_context"
 
 _HOT: Final = f"""
 SELECT DISTINCT f.file_id, f.offset, f.session_id,

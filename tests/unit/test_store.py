@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TABLES = {
+    "judged_context",
+    "judged_file",
+    "warning",
     "aside_line",
     "request",
     "request_part",
