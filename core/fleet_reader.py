@@ -32,6 +32,7 @@ class FleetReader:
         self._sessions: dict[str, Session] = {}
         self._evidence = Evidence({}, {})
         self._logged = warning_queries.last_id(db)
+        self._untold: list[ContextWarning] = []
 
     def read(
         self, changed: Iterable[str] | None, now_ms: int, policies: Policies = COMMON
@@ -57,18 +58,25 @@ class FleetReader:
         Only what was reached since we watch, and still stands. Another ctxtop may have logged
         it: each screen shows it once.
         """
+        logged = read_log(self._db, after=self._logged)
+        if logged:
+            self._logged = logged[-1].number
         by_context: dict[tuple[str, str | None], list[ContextWarning]] = {}
-        for found in read_log(self._db, after=self._logged):
-            self._logged = found.number
-            at = found.warning.at
-            if at is not None and at >= self._since and found.warning.cleared_by is None:
-                by_context.setdefault((found.session_id, found.agent_id), []).append(found)
+        for found in (*self._untold, *filter(self._is_new, logged)):
+            by_context.setdefault((found.session_id, found.agent_id), []).append(found)
         # One step can pass several thresholds: a person is told of the most urgent.
+        urgent = [max(each, key=lambda one: urgency(one.warning)) for each in by_context.values()]
+        # A session can be stored between our reading of sessions and of the log.
+        self._untold = [each for each in urgent if each.session_id not in self._sessions]
         return [
-            (session, max(reached, key=lambda each: urgency(each.warning)))
-            for (session_id, _), reached in by_context.items()
-            if (session := self._sessions.get(session_id))
+            (self._sessions[each.session_id], each)
+            for each in urgent
+            if each.session_id in self._sessions
         ]
+
+    def _is_new(self, found: ContextWarning) -> bool:
+        at = found.warning.at
+        return at is not None and at >= self._since and found.warning.cleared_by is None
 
     def is_sure(self, now_ms: int) -> bool:
         """Say whether time alone has changed nothing that was read."""

@@ -178,7 +178,7 @@ def test_the_thresholds_of_each_preset(name: str) -> None:
     assert found == LEVELS[name]
 
 
-ROWS: dict[str, dict[str, tuple[Any, ...]]] = {
+ROWS: dict[str, tuple[Any, ...]] = {
     # In the order of the table: default, clnode, not-agent, omo-doc, omo-2.6, omo-latest,
     # hybrid-buffer, claude-memory, native. Where the table has a dash the default holds.
     "usage.source": (
