@@ -84,6 +84,11 @@ class Line(msgspec.Struct, frozen=True):
     """The threshold's."""
     op: Op = Op.FROM
 
+    @property
+    def of(self) -> Base:
+        """What its threshold is a part of."""
+        return Base(self.name.partition("@")[2] or Base.WINDOW)
+
     def is_reached(self, ratio: float) -> bool:
         """Say whether a ratio of the window is at the line, or over it where that is asked."""
         return ratio > self.at if self.op is Op.ABOVE else ratio >= self.at

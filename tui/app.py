@@ -16,9 +16,9 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from ..core.levels import Level
+from ..core.levels import Base, Level
 from .feed import Feed
-from .formats import one_line
+from .formats import one_line, tokens
 from .messages import (
     Answered,
     Eased,
@@ -204,10 +204,14 @@ class CtxtopApp(App[None]):
     @on(LevelReached)
     def _toast_level(self, event: LevelReached) -> None:
         warning = event.found.warning
+        in_use = warning.point.tokens or 0
         whose = "an agent of " if event.found.agent_id else ""
+        reached = f"{warning.threshold:.0%}"
+        if warning.line.of is Base.TOKENS and warning.ratio:
+            reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
         self.notify(
             f"{whose}{one_line(event.title)}\n{warning.ratio:.0%} of the window is in use",
-            title=f"{warning.level.value}: {warning.threshold:.0%} reached",
+            title=f"{warning.level.value}: {reached} reached",
             severity=_SEVERITIES[warning.level.severity],
             timeout=TOAST_S,
             markup=False,

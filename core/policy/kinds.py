@@ -66,6 +66,7 @@ class Kind(Protocol):
 
     def read(self, said: object) -> Value:
         """Read a file's value, or the words of a variable; raises BadValueError."""
+        raise NotImplementedError
 
 
 class Flag(msgspec.Struct, frozen=True):
