@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .context import Context
-    from .levels import Rearm
     from .policy.layers import Policies
+    from .policy.policy import Policy
     from .sessions import Session
     from .store.rows import FillRow
     from .store.warning_queries import ContextKey, HotRow, StandRow, WarningRow
@@ -87,9 +87,9 @@ def judge(db: sqlite3.Connection, policies: Policies, batch: Batch, now_ms: int)
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
         session = sessions.get(each.session_id)
-        rearm = policies.of(session.cwd if session else None).rearm
+        policy = policies.of(session.cwd if session else None)
         said = _Said(logged.get(key, []), stands.get(key))
-        judged = _judge_context(db, key, each.context, rearm, said)
+        judged = _judge_context(db, key, each.context, policy, said)
         if judged:
             found.append(judged)
     return found
@@ -117,18 +117,19 @@ def _agents(
 
 
 def _judge_context(
-    db: sqlite3.Connection, key: ContextKey, context: Context, rearm: Rearm, before: _Said
+    db: sqlite3.Connection, key: ContextKey, context: Context, policy: Policy, before: _Said
 ) -> Judged | None:
     window = context.window.tokens
     said = [_said(row, window) for row in before.rows]
     rows = _unjudged(db, key, before.stand)
     if not rows:
         return None
-    lows = [line.at for line in context.lines]
+    rearm, lines = policy.rearm, context.lines if policy.warns else ()
+    lows = [line.at for line in lines]
     lows += [each.line.at for each in said if each.cleared_by is None]
     least = (min(lows, default=0.0) - (rearm.hysteresis or 0.0)) * window
     points = [_point(row, window) for row in _that_matter(rows, least)]
-    found = find_warnings(points, context.lines, rearm, said)
+    found = find_warnings(points, lines, rearm, said)
     return Judged(
         session_id=key[0],
         agent_id=key[1],

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ..levels import Base, Level, Line, Rearm, Threshold, place
 from ..window import LARGE_WINDOW, SMALL_WINDOW, Window, WindowSource
+from .schema import MONITOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,6 +158,11 @@ class Policy(msgspec.Struct, frozen=True):
         if at is None or least is None or window < least:
             return ()
         return (Threshold(at, Level.NOTICE, "inform", of=Base.TOKENS),)
+
+    @property
+    def warns(self) -> bool:
+        """Levels are logged and told, not only shown."""
+        return MONITOR not in self.texts("disabled_modules")
 
     @property
     def floor(self) -> int | None:

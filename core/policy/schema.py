@@ -47,8 +47,11 @@ PRESET_NAMES: Final = (
     "native",
 )
 
+MONITOR: Final = "context-window-monitor"
+"""The module that warns (002-104)."""
+
 _MODULES: Final = (
-    "context-window-monitor",
+    MONITOR,
     "preemptive",
     "auto-recovery",
     "compliance",

@@ -312,6 +312,18 @@ def test_a_policy_without_thresholds_says_nothing(
     assert rows(store) == []
 
 
+def test_a_monitor_that_is_switched_off_ends_what_stands_and_says_nothing(
+    path: Path, claude: ClaudeFolder, store: Path
+) -> None:
+    off = {"CTXTOP_POLICY_DISABLED_MODULES": "context-window-monitor"}
+    write(path, [user(), assistant("m1", 145_000)])
+    run(claude, store)
+    append(path, [assistant("m2", 191_000, at=2), assistant("m3", 20_000, at=3)])
+    run(claude, store, **off)
+
+    assert said(store) == [("notice", 145_000, False)]
+
+
 def test_what_is_wrong_with_a_policy_is_told_once_and_its_end(
     claude: ClaudeFolder, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
