@@ -15,7 +15,9 @@ from .agent_meta import read_meta
 from .clean import clean_title
 from .client_environment import read_environment
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
+from .judging import Judging
 from .own_logs.logs import LogReader
+from .policy_files import PolicyFiles
 from .registry import read_registry
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
@@ -103,7 +105,13 @@ class _Batch(msgspec.Struct):
 class Collector:
     """Brings the store up to date with Claude Code's folder; it belongs to one thread."""
 
-    def __init__(self, folder: ClaudeFolder, writer: Writer, listener: Listener) -> None:
+    def __init__(
+        self,
+        folder: ClaudeFolder,
+        writer: Writer,
+        listener: Listener,
+        policy_files: PolicyFiles | None = None,
+    ) -> None:
         self.folder: Final = folder
         self.writer: Final = writer
         self.listener: Final = listener
@@ -115,6 +123,8 @@ class Collector:
         tell = Tell(self.report, self._ease)
         self._surroundings: Final = Surroundings(folder, writer, tell)
         self._telling: Final = Telling(folder, writer, tell)
+        self._judging: Final = Judging(writer, policy_files or PolicyFiles(), tell)
+        self._unjudged: set[str] = set()
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
         self._learner: Learner | None = None
@@ -131,6 +141,7 @@ class Collector:
         self.read_sidecars()
         self.take(finding)
         self._note_gone(finding)
+        self._judge_all()
         self._surroundings.look(SCAN_S)
         self.listener.scanned()
 
@@ -176,6 +187,7 @@ class Collector:
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""
         self.take(find_files(self.folder, path))
+        self._judge_new()
 
     def knows(self, relative: str) -> bool:
         """Say whether a path below projects/ is a transcript that was read before."""
@@ -195,6 +207,23 @@ class Collector:
         waiting = [found for path in sorted(paths) if (found := self._stat(path))]
         if waiting:
             self._take_all(waiting)
+        self._judge_new()
+
+    def _judge_all(self) -> None:
+        """Log the levels that were reached, also those of facts of an earlier run."""
+        has_other_policy = self._judging.look_at_policies()
+        self._unjudged.clear()
+        changed = self._judging.judge()
+        if changed or has_other_policy:
+            self.listener.changed(Changed(changed))
+
+    def _judge_new(self) -> None:
+        """Log the levels that were reached by what was just read."""
+        if self._unjudged:
+            changed = self._judging.judge(self._unjudged)
+            self._unjudged.clear()
+            if changed:
+                self.listener.changed(Changed(changed))
 
     def read_sidecars(self) -> None:
         """Read the registry, and the logs of hooks and status line."""
@@ -283,6 +312,7 @@ class Collector:
     def _finish(self, batch: _Batch) -> None:
         """Take over what was committed, and tell of it."""
         self._known |= batch.tails
+        self._unjudged |= batch.touched
         if batch.touched:
             lag = (time.time_ns() - batch.newest_ns) / NANOSECONDS if batch.newest_ns else None
             self.listener.changed(Changed(frozenset(batch.touched), lag))

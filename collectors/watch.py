@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..core.store.writer import Writer
     from .collect import Listener
     from .folder import ClaudeFolder
+    from .policy_files import PolicyFiles
 
 DEBOUNCE_MS: Final = 200
 """The longest that changes are gathered while more keep coming."""
@@ -54,7 +55,13 @@ LONG_AGO: Final = -math.inf
 """Earlier than every moment of a clock that begins at the machine's start."""
 
 
-def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Event) -> None:
+def keep_up(
+    folder: ClaudeFolder,
+    writer: Writer,
+    listener: Listener,
+    stop: Event,
+    policy_files: PolicyFiles | None = None,
+) -> None:
     """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
 
     Raises sqlite3.Error where the store stays unusable.
@@ -63,7 +70,7 @@ def keep_up(folder: ClaudeFolder, writer: Writer, listener: Listener, stop: Even
     waiting = False
     while not stop.is_set():
         try:
-            watch = _Watch(Collector(folder, writer, listener), stop)
+            watch = _Watch(Collector(folder, writer, listener, policy_files), stop)
             watch.scan()
             watch.collector.count_texts()
             watch.collector.tell_compactions()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .context import Context, measure
 from .counter import Counted
 from .evidence import Seen
 from .outlook import NO_OUTLOOK, Outlook
 from .usage import Usage
 
 if TYPE_CHECKING:
+    from .context import Context
     from .evidence import Evidence
     from .store.rows import AgentRow
 
@@ -95,7 +95,6 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         client_version=row.client_version,
         peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
     )
-    window = evidence.window_of(seen)
     counted = Counted(
         answer=answered,
         output=row.answer_output or 0,
@@ -111,7 +110,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         description=row.description or "",
         model=row.model,
         status=status,
-        context=measure(counted, window, evidence.trigger_of(seen, window)),
+        context=evidence.measure(seen, counted),
         tool_uses=row.tool_uses,
         started_at=row.launched_at or row.started_at,
         ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,

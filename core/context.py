@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .counter import NO_NUMBERS, Counted, Numbers, numbers_of
-from .levels import Level, level_of
+from .levels import LINES, Level, level_of
 
 if TYPE_CHECKING:
+    from .levels import Line
     from .trigger import Trigger
     from .window import Window
 
@@ -31,6 +32,8 @@ class Context(msgspec.Struct, frozen=True):
     window: Window
     trigger: Trigger | None = None
     numbers: Numbers = NO_NUMBERS
+    lines: tuple[Line, ...] = LINES
+    """Where the levels begin, by the policy of its session."""
 
     @property
     def trigger_ratio(self) -> float | None:
@@ -47,21 +50,24 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def level(self) -> Level | None:
-        """The highest level reached."""
-        return level_of(self.ratio)
+        """The most urgent level reached."""
+        return level_of(self.ratio, self.lines)
 
 
 def measure(
-    counted: Counted, window: Window, trigger: Trigger | None = None, report: int | None = None
+    counted: Counted,
+    window: Window,
+    trigger: Trigger | None = None,
+    lines: tuple[Line, ...] = LINES,
 ) -> Context:
     """Say what is in use: the last answer, else the boundary's estimate, else unknown.
 
     Source: claude-code-formats 3.1; before the first answer the client itself
     reports null, not 0.
     """
-    numbers = numbers_of(counted, report)
+    numbers = numbers_of(counted)
     if counted.answer is not None:
-        return Context(counted.answer, ContextState.MEASURED, window, trigger, numbers)
+        return Context(counted.answer, ContextState.MEASURED, window, trigger, numbers, lines)
     if counted.post is not None:
-        return Context(counted.post, ContextState.ESTIMATED, window, trigger, numbers)
-    return Context(None, ContextState.UNKNOWN, window, trigger, numbers)
+        return Context(counted.post, ContextState.ESTIMATED, window, trigger, numbers, lines)
+    return Context(None, ContextState.UNKNOWN, window, trigger, numbers, lines)

@@ -52,9 +52,11 @@ class Counted(msgspec.Struct, frozen=True):
     """Estimate of what stands after the answer."""
     post: int | None = None
     """The client's estimate at the last boundary."""
+    report: int | None = None
+    """Total of the last `/context`."""
 
 
-def numbers_of(counted: Counted, report: int | None = None) -> Numbers:
+def numbers_of(counted: Counted) -> Numbers:
     """Work out the four numbers in tokens.
 
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
@@ -62,13 +64,13 @@ def numbers_of(counted: Counted, report: int | None = None) -> Numbers:
     Without an answer it is the boundary's estimate.
     """
     if counted.answer is None:
-        return Numbers(None, counted.post, None, report)
+        return Numbers(None, counted.post, None, counted.report)
     output = max(counted.output, counted.said)
     return Numbers(
         fill=counted.answer,
         counter=counted.answer + output + counted.added,
         hook=counted.answer + output,
-        report=report,
+        report=counted.report,
     )
 
 

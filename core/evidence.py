@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .client_setup import ClientSetup, read_setup
+from .context import measure
 from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version
+from .policy.layers import COMMON
 from .settings import resolve_settings
 from .store import evidence_queries, surroundings_queries
 from .trigger import (
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
 
+    from .context import Context
+    from .counter import Counted
+    from .policy.layers import Policies
     from .settings import Setting
     from .store.evidence_queries import CompactedRow, LargeRow, SeenRow
     from .store.surroundings_facts import SettingsFact
@@ -75,8 +80,9 @@ def read_facts(db: sqlite3.Connection) -> Facts:
 class Evidence:
     """Judges contexts by what the store tells; what is asked again is worked out once."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, facts: Facts, policies: Policies = COMMON) -> None:
+        self._facts = facts
+        self._policies = policies
         self._shown = {(row.session_id, row.model): row.window_tokens for row in facts.seen}
         self._others = _others(facts)
         self._own: dict[Owner, list[Compacted]] = {}
@@ -87,6 +93,17 @@ class Evidence:
             self._of_kind.setdefault(_kind(row), []).append(told)
         self._settings: dict[str | None, Mapping[str, Setting]] = {}
         self._setups: dict[tuple[str | None, str, str | None], ClientSetup] = {}
+
+    def says_the_same_as(self, other: Evidence) -> bool:
+        """Say whether every context is judged as by the other."""
+        return (self._facts, self._policies) == (other._facts, other._policies)
+
+    def measure(self, seen: Seen, counted: Counted) -> Context:
+        """Measure a context against its own window, its trigger and its policy's levels."""
+        window = self.window_of(seen)
+        trigger = self.trigger_of(seen, window)
+        policy = self._policies.of(seen.cwd)
+        return measure(counted, window, trigger, policy.lines(window, seen.model, trigger.tokens))
 
     def window_of(self, seen: Seen) -> Window:
         """Decide a context's window in tokens."""
@@ -132,14 +149,14 @@ class Evidence:
         if found is None:
             settings = self._settings.get(seen.cwd)
             if settings is None:
-                settings = resolve_settings(self.facts.settings, seen.cwd)
+                settings = resolve_settings(self._facts.settings, seen.cwd)
                 self._settings[seen.cwd] = settings
-            environment = self.facts.environments.get(seen.session_id, {})
+            environment = self._facts.environments.get(seen.session_id, {})
             found = self._setups[key] = read_setup(settings, environment, name)
         return found
 
     def _declared(self, seen: Seen) -> int | None:
-        windows = self.facts.agent_windows
+        windows = self._facts.agent_windows
         if not windows or seen.agent_type is None:
             return None
         return windows.get((seen.agent_type, seen.cwd)) or windows.get((seen.agent_type, None))

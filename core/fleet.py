@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from .agents import Agent, AgentStatus, make_agent
 from .evidence import Evidence, read_facts
-from .levels import LevelWarning, Point, find_warnings
 from .outlook import look_ahead, read_growth, read_prior
+from .policy.layers import COMMON
 from .sessions import Session, Status, make_session
 from .store import agent_queries, queries
 
@@ -19,24 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .forecast import Prior
+    from .policy.layers import Policies
     from .store.rows import SessionRow
-    from .window import Window
-
-
-class ContextWarning(msgspec.Struct, frozen=True):
-    """A level that a session's or agent's context reached."""
-
-    session_id: str
-    agent_id: str | None
-    warning: LevelWarning
 
 
 def read_sessions(
-    db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None = None
+    db: sqlite3.Connection,
+    now_ms: int,
+    only: Iterable[str] | None = None,
+    policies: Policies = COMMON,
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
-    evidence = Evidence(read_facts(db))
-    prior = read_prior(db)
+    evidence, prior = Evidence(read_facts(db), policies), read_prior(db)
     return sorted(
         (read_session(db, row, evidence, prior, now_ms) for row in queries.sessions(db, only)),
         key=by_need,
@@ -50,6 +43,14 @@ def read_session(
     session = make_session(row, evidence, now_ms)
     outlook = look_ahead(session.context, read_growth(db, row.file_id), prior)
     return replace(session, outlook=outlook)
+
+
+def measure_sessions(
+    db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None, policies: Policies
+) -> list[Session]:
+    """Read sessions without what lies ahead of them, in no order."""
+    evidence = Evidence(read_facts(db), policies)
+    return [make_session(row, evidence, now_ms) for row in queries.sessions(db, only)]
 
 
 def by_need(session: Session) -> tuple[object, ...]:
@@ -93,15 +94,14 @@ def agent_by_newest(agent: Agent) -> tuple[object, ...]:
 
 
 def read_agents(
-    db: sqlite3.Connection, sessions: Iterable[Session], only: Iterable[str] | None = None
+    db: sqlite3.Connection,
+    sessions: Iterable[Session],
+    only: Iterable[str] | None = None,
+    policies: Policies = COMMON,
 ) -> list[Agent]:
     """Read the agents of every session, or only of those named, in the order they started."""
-    live = {session.session_id for session in sessions if session.live}
-    evidence = Evidence(read_facts(db))
-    agents = [
-        make_agent(row, row.session_id in live, evidence) for row in agent_queries.agents(db, only)
-    ]
     prior: Prior | None = None
+    agents = measure_agents(db, sessions, only, policies)
     for place, agent in enumerate(agents):
         if agent.status is AgentStatus.RUNNING:
             prior = prior or read_prior(db)
@@ -110,25 +110,15 @@ def read_agents(
     return agents
 
 
-def session_warnings(db: sqlite3.Connection, session: Session) -> list[ContextWarning]:
-    """Replay a session's fill against the window that it is now known to have."""
-    return _warnings(db, session.session_id, None, session.context.window)
-
-
-def agent_warnings(db: sqlite3.Connection, agent: Agent) -> list[ContextWarning]:
-    """Replay an agent's fill against its own window."""
-    return _warnings(db, agent.session_id, agent.agent_id, agent.context.window)
-
-
-def _warnings(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None, window: Window
-) -> list[ContextWarning]:
-    points = (
-        Point(
-            at=row.at,
-            ratio=None if row.tokens is None else row.tokens / window.tokens,
-            compacted=bool(row.compacted),
-        )
-        for row in queries.fill(db, session_id, agent_id)
-    )
-    return [ContextWarning(session_id, agent_id, found) for found in find_warnings(points)]
+def measure_agents(
+    db: sqlite3.Connection,
+    sessions: Iterable[Session],
+    only: Iterable[str] | None,
+    policies: Policies,
+) -> list[Agent]:
+    """Read agents without what lies ahead of them."""
+    live = {session.session_id for session in sessions if session.live}
+    evidence = Evidence(read_facts(db), policies)
+    return [
+        make_agent(row, row.session_id in live, evidence) for row in agent_queries.agents(db, only)
+    ]

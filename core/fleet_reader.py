@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .evidence import NO_EVIDENCE, Evidence, read_facts
-from .fleet import by_need, read_session, session_warnings
+from .fleet import by_need, read_session
 from .forecast import Prior
+from .levels import urgency
 from .outlook import read_prior
+from .policy.layers import COMMON
 from .sessions import ACTIVE_MS, Session, Status
-from .store import queries
+from .store import queries, warning_queries
+from .warning_log import read_log
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-    from .fleet import ContextWarning
-    from .levels import LevelWarning
+    from .policy.layers import Policies
     from .store.rows import SessionRow
+    from .warning_log import ContextWarning
 
 MOST_AT_ONCE: Final = 500
 """Sessions named in one query; SQLite takes 999 values at the least."""
@@ -32,16 +35,20 @@ class FleetReader:
         self._sessions: dict[str, Session] = {}
         self._evidence = NO_EVIDENCE
         self._prior = Prior()
-        self._announced: set[tuple[object, ...]] = set()
+        self._logged = warning_queries.last_id(db)
+        self._untold: list[ContextWarning] = []
 
-    def read(self, changed: Iterable[str] | None, now_ms: int) -> tuple[Session, ...]:
+    def read(
+        self, changed: Iterable[str] | None, now_ms: int, policies: Policies = COMMON
+    ) -> tuple[Session, ...]:
         """Read the sessions that changed, or all (None); the list is in order of need.
 
-        A window is judged by what all sessions show: new evidence reads them all again.
+        A window is judged by what all sessions show: new evidence, or a new policy, reads
+        them all again.
         """
-        facts = read_facts(self._db)
-        if changed is None or facts != self._evidence.facts:
-            self._evidence = Evidence(facts)
+        evidence = Evidence(read_facts(self._db), policies)
+        if changed is None or not evidence.says_the_same_as(self._evidence):
+            self._evidence = evidence
             self._prior = read_prior(self._db)
             self._sessions = self._made(queries.sessions(self._db), now_ms)
         else:
@@ -50,29 +57,31 @@ class FleetReader:
                 self._sessions |= self._made(queries.sessions(self._db, some), now_ms)
         return tuple(sorted(self._sessions.values(), key=by_need))
 
-    def new_warnings(self, changed: Iterable[str]) -> list[tuple[Session, ContextWarning]]:
-        """Name the levels that these sessions reached since we watch, each once."""
-        found: list[tuple[Session, ContextWarning]] = []
-        for session_id in changed:
-            session = self._sessions.get(session_id)
-            if session is None:
-                continue
-            new = [
-                warned
-                for warned in session_warnings(self._db, session)
-                if self._is_new(session_id, warned.warning)
-            ]
-            if new:
-                # One step can pass several thresholds: a person is told of the highest.
-                found.append((session, new[-1]))
-        return found
+    def new_warnings(self) -> list[tuple[Session, ContextWarning]]:
+        """Name the levels that contexts reached and that were logged since we last asked.
 
-    def _is_new(self, session_id: str, warning: LevelWarning) -> bool:
-        key = (session_id, warning.level, warning.at)
-        if warning.at is None or warning.at < self._since or key in self._announced:
-            return False
-        self._announced.add(key)
-        return warning.cleared_at is None
+        Only what was reached since we watch, and still stands. Another ctxtop may have logged
+        it: each screen shows it once.
+        """
+        logged = read_log(self._db, after=self._logged)
+        if logged:
+            self._logged = logged[-1].number
+        by_context: dict[tuple[str, str | None], list[ContextWarning]] = {}
+        for found in (*self._untold, *filter(self._is_new, logged)):
+            by_context.setdefault((found.session_id, found.agent_id), []).append(found)
+        # One step can pass several thresholds: a person is told of the most urgent.
+        urgent = [max(each, key=lambda one: urgency(one.warning)) for each in by_context.values()]
+        # A session can be stored between our reading of sessions and of the log.
+        self._untold = [each for each in urgent if each.session_id not in self._sessions]
+        return [
+            (self._sessions[each.session_id], each)
+            for each in urgent
+            if each.session_id in self._sessions
+        ]
+
+    def _is_new(self, found: ContextWarning) -> bool:
+        at = found.warning.at
+        return at is not None and at >= self._since and found.warning.cleared_by is None
 
     def is_sure(self, now_ms: int) -> bool:
         """Say whether time alone has changed nothing that was read."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from .forecast import OWN_TURNS, Forecast, Prior, forecast, make_prior
-from .levels import THRESHOLDS, Level
 from .store import queries
 
 if TYPE_CHECKING:
@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .context import Context
+    from .levels import Level
     from .store.rows import FillRow
 
 
 PRIOR_SESSIONS: Final = 30
 """Sessions that are asked how contexts grow: enough for `forecast.PRIOR_TURNS` turns."""
+
+
+_ROUNDING: Final = 1e-6
+"""0.7 of 1,000,000 is 700,000.0000000001: products this close are the same."""
 
 
 class Ahead(msgspec.Struct, frozen=True):
@@ -71,9 +76,8 @@ def look_ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -
 
 
 def _ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -> Ahead | None:
-    window = context.window.tokens
-    for level, threshold in THRESHOLDS:
-        tokens = -int(-threshold * window // 1)
-        if (context.tokens or 0) < tokens:
-            return Ahead(level, threshold, tokens, forecast(rows, tokens, prior))
+    for line in context.lines:
+        if not line.is_reached(context.ratio or 0.0):
+            tokens = math.ceil(line.at * context.window.tokens - _ROUNDING)
+            return Ahead(line.level, line.at, tokens, forecast(rows, tokens, prior))
     return None

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .context import Context, measure
 from .counter import EXACT_OUTPUT_FROM, Counted
 from .evidence import Seen
 from .models import LARGE_MARK, parse_version
 from .outlook import NO_OUTLOOK, Outlook
 
 if TYPE_CHECKING:
+    from .context import Context
     from .evidence import Evidence
     from .store.rows import SessionRow
 
@@ -86,7 +86,6 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
         limit_tokens=row.limit_tokens,
     )
-    window = evidence.window_of(seen)
     counted = Counted(
         answer=row.answer_tokens,
         output=row.answer_output or 0,
@@ -104,7 +103,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         status=status,
         live=row.live_status is not None or status in LIVE,
         tmux=row.tmux,
-        context=measure(counted, window, evidence.trigger_of(seen, window)),
+        context=evidence.measure(seen, counted),
         too_long=TooLong(row.error_prompt_tokens, row.error_limit_tokens)
         if row.error_kind == TOO_LONG
         else None,

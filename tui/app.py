@@ -16,8 +16,9 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
+from ..core.levels import Base, Level
 from .feed import Feed
-from .formats import one_line
+from .formats import one_line, tokens
 from .messages import (
     Answered,
     Eased,
@@ -51,6 +52,14 @@ GRACE_S: Final = 2.0
 
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
+
+_SEVERITIES: Final[dict[Level, SeverityLevel]] = {
+    Level.NOTICE: "information",
+    Level.WARNING: "warning",
+    Level.HIGH: "warning",
+    Level.EMERGENCY: "error",
+    Level.OVERFLOW: "error",
+}
 
 
 class CtxtopApp(App[None]):
@@ -195,15 +204,15 @@ class CtxtopApp(App[None]):
     @on(LevelReached)
     def _toast_level(self, event: LevelReached) -> None:
         warning = event.found.warning
-        severity: SeverityLevel = "information"
-        if warning.threshold >= 0.95:
-            severity = "error"
-        elif warning.threshold >= 0.80:
-            severity = "warning"
+        in_use = warning.point.tokens or 0
+        whose = "an agent of " if event.found.agent_id else ""
+        reached = f"{warning.threshold:.0%}"
+        if warning.line.of is Base.TOKENS and warning.ratio:
+            reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
         self.notify(
-            f"{one_line(event.title)}\n{warning.ratio:.0%} of the window is in use",
-            title=f"{warning.level.value}: {warning.threshold:.0%} reached",
-            severity=severity,
+            f"{whose}{one_line(event.title)}\n{warning.ratio:.0%} of the window is in use",
+            title=f"{warning.level.value}: {reached} reached",
+            severity=_SEVERITIES[warning.level.severity],
             timeout=TOAST_S,
             markup=False,
         )
@@ -257,8 +266,8 @@ class CtxtopApp(App[None]):
 
     def open_session(self, session: Session) -> None:
         """Show what is known of a session, and how."""
-        from ..core.fleet import session_warnings
         from ..core.store.queries import compactions
+        from ..core.warning_log import session_warnings
         from .session_report import session_report
 
         self.feed.ask(

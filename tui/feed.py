@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from ..collectors.collect import Changed, Progress
     from ..collectors.folder import Trouble
+    from ..collectors.policy_files import PolicyFiles
     from ..core.agents import Agent
     from ..core.fleet_reader import FleetReader
+    from ..core.policy.layers import Policies
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
     from ..core.store.writer import Writer
@@ -69,6 +71,7 @@ class Feed:
         self._changed: set[str] | None = set()
         self._wish = Wish()
         self._writer: Writer | None = None
+        self._policy_files: PolicyFiles | None = None
         self._lag_s: float | None = None
         self._scanned = False
         self._questions: list[Callable[[sqlite3.Connection], None]] = []
@@ -173,6 +176,7 @@ class Feed:
         import sqlite3
 
         from ..collectors.folder import Trouble
+        from ..collectors.policy_files import PolicyFiles
         from ..collectors.watch import keep_up
         from ..core.store.database import StoreError, explain
         from .places import PlaceError
@@ -187,9 +191,10 @@ class Feed:
         for notice in notices:
             self._post(Noted(Trouble("store", notice, "nothing is lost")))
         self._writer = writer
+        self._policy_files = PolicyFiles(self._places.policy)
         self._opened.set()
         try:
-            keep_up(self._places.folder, writer, self, self._stop)
+            keep_up(self._places.folder, writer, self, self._stop, self._policy_files)
         except sqlite3.Error as error:
             what, remedy = explain(error)
             self._post(Troubled(Trouble(place, what, f"{remedy}, {AGAIN}")))
@@ -250,10 +255,11 @@ class Feed:
         now_ms = self._clock()
         with self._lock:
             wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
-        sessions = reader.read(changed, now_ms)
+        policies = self._policies()
+        sessions = reader.read(changed, now_ms, policies)
         view = View(
             sessions=sessions,
-            agents=pane.agents(sessions, wish.session_id),
+            agents=pane.agents(sessions, wish.session_id, policies),
             summaries=pane.summaries(wish.search),
             wish=wish,
             now_ms=now_ms,
@@ -261,11 +267,13 @@ class Feed:
             scanned=scanned,
         )
         self._post(ViewChanged(view))
-        if changed is None:
-            # Another ctxtop stored it: which levels are new is known all the same.
-            changed = {session.session_id for session in sessions if session.live}
-        for session, found in reader.new_warnings(changed):
+        for session, found in reader.new_warnings():
             self._post(LevelReached(session.title, found))
+
+    def _policies(self) -> Policies:
+        from ..core.policy.layers import COMMON
+
+        return self._policy_files.policies if self._policy_files else COMMON
 
     def _answer(self, db: sqlite3.Connection) -> None:
         with self._lock:
@@ -299,12 +307,14 @@ class _Pane:
         self._key: tuple[object, ...] = ()
         self._rows: tuple[SummaryRow, ...] = ()
 
-    def agents(self, sessions: tuple[Session, ...], session_id: str | None) -> tuple[Agent, ...]:
+    def agents(
+        self, sessions: tuple[Session, ...], session_id: str | None, policies: Policies
+    ) -> tuple[Agent, ...]:
         from ..core.fleet import read_agents
 
         if session_id is None:
             return ()
-        return tuple(read_agents(self._db, sessions, [session_id]))
+        return tuple(read_agents(self._db, sessions, [session_id], policies))
 
     def summaries(self, search: str) -> tuple[SummaryRow, ...]:
         from ..core.store.queries import summaries, summary_mark

@@ -18,8 +18,8 @@ SHORTEST: Final = 10
 PERCENT_CELLS: Final = 6
 """Room for ≈, three digits and the sign."""
 
-MARKS: Final = (0.70, 0.80)
-"""Where a person is told: the notice and the warning."""
+MARKED: Final = frozenset({Level.NOTICE, Level.WARNING})
+"""The levels whose beginning is marked: what follows is near the end of the bar."""
 
 MARK: Final = "▃"
 TRIGGER: Final = "┃"
@@ -31,7 +31,10 @@ LEVEL_STYLES: Final = {
     None: "$level-calm",
     Level.NOTICE: "$level-notice",
     Level.WARNING: "$level-warning",
+    Level.LIGHT: "$level-warning",
+    Level.MEDIUM: "$level-high",
     Level.HIGH: "$level-high",
+    Level.AGGRESSIVE: "$level-emergency",
     Level.EMERGENCY: "$level-emergency",
     Level.OVERFLOW: "bold $level-emergency",
 }
@@ -60,7 +63,11 @@ def estimate_sign(context: Context) -> str:
 
 
 def _empty(context: Context, cells: int, start: int) -> Content:
-    marks = {round(cells * mark): (MARK, "$bar-mark") for mark in MARKS}
+    marks = {
+        round(cells * line.at): (MARK, "$bar-mark")
+        for line in context.lines
+        if line.level.severity in MARKED
+    }
     trigger = context.trigger.tokens if context.trigger else None
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..collectors.collect import Progress
     from ..collectors.folder import Trouble
-    from ..core.fleet import ContextWarning
+    from ..core.warning_log import ContextWarning
     from .view import View
 
 

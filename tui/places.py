@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..collectors.config_dir import config_dir
+from ..collectors.policy_sources import PolicySources, user_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..collectors.folder import ClaudeFolder
 
 CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"
@@ -29,6 +32,7 @@ class Places(msgspec.Struct, frozen=True):
     store: Path
     chosen: bool
     """A person named the folder for this run; else it is the client's default."""
+    policy: PolicySources = PolicySources()
 
     @property
     def exists(self) -> bool:
@@ -43,8 +47,12 @@ class Places(msgspec.Struct, frozen=True):
         return ClaudeFolder(self.config_dir.resolve())
 
 
-def find_places(config: Path | None, store: Path | None) -> Places:
+def find_places(
+    config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
+) -> Places:
     """Resolve the options, then the environment, then the defaults.
+
+    `policy` is what the command line says of it.
 
     Raises PlaceError where a named folder is not one.
     """
@@ -55,7 +63,8 @@ def find_places(config: Path | None, store: Path | None) -> Places:
     file = (store or _variable(STORE_VARIABLE) or default_store(chosen)).expanduser().absolute()
     if file.is_dir():
         raise PlaceError(f"{file} is a folder: give a file with --db")
-    return Places(chosen, file, chosen=named is not None)
+    sources = PolicySources(tuple(policy), dict(os.environ), user_file())
+    return Places(chosen, file, chosen=named is not None, policy=sources)
 
 
 def default_store(config: Path) -> Path:

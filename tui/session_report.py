@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..core.context import Context
-    from ..core.fleet import ContextWarning
     from ..core.forecast import Forecast
     from ..core.sessions import Session
     from ..core.store.rows import CompactionRow
+    from ..core.warning_log import ContextWarning
 
 _LABEL: int = 16
 _HOW = {

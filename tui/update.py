@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..collectors.collect import Changed, Collector, Progress
+from ..collectors.policy_files import PolicyFiles
 from ..core.store.database import StoreError, explain, is_damage
 from ..core.store.writer import OtherFolderError, Writer
 from .places import PlaceError
@@ -77,15 +78,17 @@ def bring_up_to_date(
     outcome = Outcome()
     writer, notices = open_store(places)
     outcome.notices += notices
+    # What a command's own words change is for its eyes, not for the log that all share.
+    files = PolicyFiles(msgspec.structs.replace(places.policy, command_line=()))
     try:
         try:
-            look(Collector(places.folder, writer, outcome))
+            look(Collector(places.folder, writer, outcome, files))
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             outcome.notices.append(writer.start_again())
             writer.claim(places.folder.root)
-            look(Collector(places.folder, writer, outcome))
+            look(Collector(places.folder, writer, outcome, files))
     except sqlite3.Error as error:
         what, remedy = explain(error)
         raise StoreError(f"store {places.store}: {what}; {remedy}") from error

@@ -71,9 +71,12 @@ def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[C
     return records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
 
-def fill(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -> list[FillRow]:
-    """Replay one context's fill in the order of its file."""
-    return records(FillRow, db, _FILL, {"session_id": session_id, "agent_id": agent_id})
+def fill(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
+) -> list[FillRow]:
+    """Replay one context's fill in the order of its file, from a byte offset on."""
+    values = {"session_id": session_id, "agent_id": agent_id, "since": since}
+    return records(FillRow, db, _FILL, values)
 
 
 def recent_fill(db: sqlite3.Connection, file_id: int, most: int) -> list[FillRow]:
@@ -340,23 +343,26 @@ WITH chosen AS (
         AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
     ORDER BY gone, mtime_ns DESC, path LIMIT 1
 )
-SELECT at, tokens, compacted FROM (
-    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM response
-        WHERE file_id = (SELECT file_id FROM chosen)
+SELECT at, tokens, compacted, path, x.offset, mark FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset, message_id AS mark
+        FROM response
+        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
         AND (sidechain = 0 OR :agent_id IS NOT NULL)
     UNION ALL
-    SELECT at, post_tokens, 1, offset FROM boundary
-        WHERE file_id = (SELECT file_id FROM chosen)
+    SELECT at, post_tokens, 1, file_id, offset, uuid FROM boundary
+        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
     UNION ALL
-    SELECT s.at, s.context_tokens, 0, s.offset FROM step s JOIN file f USING (file_id)
-        WHERE f.session_id = :session_id AND s.agent_id = :agent_id
+    SELECT s.at, s.context_tokens, 0, s.file_id, s.offset, s.message_id
+        FROM step s JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND s.agent_id = :agent_id AND s.offset >= :since
         AND NOT EXISTS (SELECT 1 FROM chosen)
     UNION ALL
-    SELECT r.at, r.context_tokens, 0, r.offset FROM response r JOIN file f USING (file_id)
-        WHERE f.session_id = :session_id AND r.sidechain = 1 AND EXISTS (
+    SELECT r.at, r.context_tokens, 0, r.file_id, r.offset, r.message_id
+        FROM response r JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
             SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
             AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
-) ORDER BY offset
+) x JOIN file USING (file_id) ORDER BY x.offset
 """
 
 _RECENT_FILL: Final = """

@@ -142,6 +142,11 @@ class FillRow(msgspec.Struct, frozen=True):
     at: int | None
     tokens: int | None
     compacted: int
+    path: str = ""
+    """Below projects/."""
+    offset: int = 0
+    mark: str = ""
+    """The answer's message id or the boundary's own: it stays when the file is written anew."""
 
 
 class SpentRow(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ MIGRATION_NAMES: Final = (
     "m006_hook_log",
     "m007_surroundings",
     "m008_additions",
+    "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
 )
@@ -42,5 +43,6 @@ FACT_TABLES: Final = (
     "compaction_told",
     "growth",
     "learnt",
+    "judged_file",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

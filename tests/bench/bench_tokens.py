@@ -12,6 +12,7 @@ import statistics
 import time
 from collections import defaultdict
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -270,11 +271,11 @@ def main() -> None:
             every += held_out
         steps = [each for of_one in predicted for each in of_one]
         turns = [turn for of_one in predicted for turn in by_prompt(of_one)]
-        measured = {
-            "from answer to answer": lambda way, steps=steps: errors([[s] for s in steps], way),
-            "from prompt to prompt": lambda way, turns=turns: errors(turns, way),
-            "what was added alone": lambda way, steps=steps: errors_of_side(steps, way),
-            "every text counted": lambda way, steps=steps: errors_of_texts(steps, way),
+        measured: dict[str, Callable[[str], list[float]]] = {
+            "from answer to answer": partial(errors, [[step] for step in steps]),
+            "from prompt to prompt": partial(errors, turns),
+            "what was added alone": partial(errors_of_side, steps),
+            "every text counted": partial(errors_of_texts, steps),
         }
         for name, ask in measured.items():
             found = rows.setdefault(name, {way: [] for way in WAYS})

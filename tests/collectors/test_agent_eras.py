@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.core.agents import Agent, AgentStatus
 from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import agent_warnings, read_agents, read_sessions
+from ctxtop.core.fleet import read_agents, read_sessions
 from ctxtop.core.store import queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.tokens import count_of
 from ctxtop.core.usage import Usage
+from ctxtop.core.warning_log import agent_warnings
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder

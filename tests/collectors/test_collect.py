@@ -14,13 +14,14 @@ from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.core.agents import Agent, AgentStatus
 from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import read_agents, read_sessions, session_warnings
+from ctxtop.core.fleet import read_agents, read_sessions
 from ctxtop.core.levels import Level
 from ctxtop.core.sessions import Session, Status
 from ctxtop.core.store import queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.facts import TailState
 from ctxtop.core.store.writer import StaleTailError, Writer
+from ctxtop.core.warning_log import session_warnings
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder

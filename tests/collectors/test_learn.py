@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors import learn
@@ -217,7 +217,7 @@ def test_only_the_newest_samples_of_a_model_are_kept(
     collector.scan()
     learn_all(claude, writer)
 
-    kept = {row[4]: [] for row in learnt(store)["growth"]}
+    kept: dict[object, list[Any]] = {row[4]: [] for row in learnt(store)["growth"]}
     for row in learnt(store)["growth"]:
         kept[row[4]].append(row[3])
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .support import Opened, Stage
 
 SOON_S = 5.0
+LARGE = "claude-opus-5-5"
 
 
 def row_of(it: Opened, session: DemoSession) -> str:
@@ -112,6 +113,18 @@ async def test_a_level_is_told_when_another_ctxtop_stored_it(
         await it.until(lambda: "83 %" in it.words, SOON_S)
         await it.until(lambda: it.toasts, SOON_S)
         assert it.toasts[0].startswith("warning: 80% reached")
+
+
+async def test_a_very_large_window_and_an_agent_have_words_of_their_own(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill it", 0), answer(100_000, 0, LARGE))
+    async with opened(stage) as it:
+        append(path, answer(210_000, 1, LARGE))
+        await it.until(lambda: it.toasts, SOON_S)
+        assert it.toasts == ["notice: 200 k tokens reached\nFill it\n21% of the window is in use"]
+        agent_files(path, "a1", {"agentType": "reviewer"}, prompt("?", 2), answer(150_000, 3))
+        await it.until(lambda: len(it.toasts) == 2, SOON_S)
+        assert it.toasts[1].startswith("notice: 70% reached\nan agent of Fill it")
 
 
 async def test_a_new_session_appears(stage: Stage) -> None:

@@ -54,8 +54,8 @@ def test_more_than_the_window_is_not_clamped() -> None:
 
 
 def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_window() -> None:
-    counted = Counted(answer=100_000, output=20_000, said=90, added=5_250)
-    context = measure(counted, WINDOW, Trigger(167_000, Source.TABLE), report=99_000)
+    counted = Counted(answer=100_000, output=20_000, said=90, added=5_250, report=99_000)
+    context = measure(counted, WINDOW, Trigger(167_000, Source.TABLE))
 
     assert context.ratio == 0.5
     assert context.trigger_ratio == 0.75

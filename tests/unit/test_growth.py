@@ -13,6 +13,7 @@ MODEL = "claude-opus-5"
 
 
 def answer(message_id: str, context: int, offset: int, output: int = 40, **fields: Any) -> Entry:
+    more: dict[str, Any] = {"model": MODEL, "at": offset} | fields
     return Entry(
         offset=offset,
         length=9,
@@ -23,7 +24,7 @@ def answer(message_id: str, context: int, offset: int, output: int = 40, **field
         pieces=(Piece(PieceKind.TEXT, message_id),),
         context_tokens=context,
         output_tokens=output,
-        **{"model": MODEL, "at": offset} | fields,
+        **more,
     )
 
 

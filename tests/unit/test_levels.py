@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass, field
+
 import pytest
-from ctxtop.core.levels import Level, Point, find_warnings, level_of
+from ctxtop.core.levels import (
+    LINES,
+    REARM,
+    Level,
+    LevelWarning,
+    Line,
+    Op,
+    Point,
+    Rearm,
+    find_warnings,
+    level_of,
+)
+from msgspec.structs import replace
+
+from ..seed import SEED
 
 
 @pytest.mark.parametrize(
@@ -101,3 +118,171 @@ def test_the_same_facts_give_the_same_warnings() -> None:
     points = [Point(at, ratio) for at, ratio in enumerate((0.5, 0.9, 0.6, 0.97, 1.2, 0.1))]
 
     assert find_warnings(points) == find_warnings(iter(points))
+
+
+AT_80 = Line(0.80, Level.WARNING, "0.8")
+NEVER = Rearm(on_compaction=False, hysteresis=None)
+
+
+def at_80(rearm: Rearm, *points: Point) -> list[tuple[int | None, int | None]]:
+    return [(each.at, each.cleared_at) for each in find_warnings(points, [AT_80], rearm)]
+
+
+def test_a_strict_line_begins_above_its_ratio() -> None:
+    above = Line(0.80, Level.NOTICE, ">0.8", Op.ABOVE)
+
+    assert level_of(0.80, [above]) is None
+    assert level_of(160_001 / 200_000, [above]) is Level.NOTICE
+    assert level_of(160_000 / 200_000, [AT_80]) is Level.WARNING
+
+
+def test_the_most_urgent_level_counts_and_not_the_highest_line() -> None:
+    lines = [Line(0.75, Level.HIGH, "0.75"), Line(0.80, Level.NOTICE, ">0.8", Op.ABOVE)]
+
+    assert level_of(0.9, lines) is Level.HIGH
+
+
+@pytest.mark.parametrize(
+    ("ratio", "level"),
+    [
+        (0.8499, None),
+        (0.85, Level.LIGHT),
+        (0.90, Level.MEDIUM),
+        (0.95, Level.AGGRESSIVE),
+    ],
+)
+def test_levels_of_compression(ratio: float, level: Level | None) -> None:
+    lines = [
+        Line(0.85, Level.LIGHT, "0.85"),
+        Line(0.90, Level.MEDIUM, "0.9"),
+        Line(0.95, Level.AGGRESSIVE, "0.95"),
+    ]
+
+    assert level_of(ratio, lines) is level
+
+
+def test_every_level_has_a_severity_that_is_its_own() -> None:
+    assert {level.severity.severity for level in Level} == {
+        Level.NOTICE,
+        Level.WARNING,
+        Level.HIGH,
+        Level.EMERGENCY,
+        Level.OVERFLOW,
+    }
+
+
+def test_never_again() -> None:
+    points = Point(1, 0.9), Point(2, 0.1, compacted=True), Point(3, 0.9), Point(4, 0.2)
+
+    assert at_80(NEVER, *points) == [(1, 2)]
+
+
+def test_a_level_that_is_said_once_ends_when_it_is_left() -> None:
+    assert at_80(NEVER, Point(1, 0.9), Point(2, 0.79), Point(3, 0.9)) == [(1, 2)]
+
+
+def test_with_every_answer() -> None:
+    every = Rearm(cooldown_ms=0)
+
+    assert [at for at, _ in at_80(every, *(Point(at, 0.9) for at in range(3)))] == [0, 1, 2]
+
+
+def test_again_after_a_time_and_not_before() -> None:
+    minute = Rearm(on_compaction=False, hysteresis=None, cooldown_ms=60_000)
+    times = (0, 59_999, 60_000, 100_000, 120_000)
+    compacted = Point(60_001, 0.1, compacted=True)
+    points = sorted([*(Point(at, 0.9) for at in times), compacted], key=lambda each: each.at or 0)
+
+    assert [at for at, _ in at_80(minute, *points)] == [0, 60_000, 120_000]
+
+
+def test_a_fall_alone_rearms_where_a_compaction_does_not() -> None:
+    fall = Rearm(on_compaction=False)
+    little, much = Point(2, 0.78, compacted=True), Point(2, 0.7, compacted=True)
+
+    assert at_80(fall, Point(1, 0.9), little, Point(3, 0.9)) == [(1, None)]
+    assert at_80(fall, Point(1, 0.9), much, Point(3, 0.9)) == [(1, 2), (3, None)]
+
+
+def test_a_compaction_alone_rearms_where_a_fall_does_not() -> None:
+    compaction = Rearm(hysteresis=None)
+    compacted = Point(4, 0.1, compacted=True)
+
+    assert at_80(compaction, Point(1, 0.9), Point(2, 0.1), Point(3, 0.9)) == [(1, None)]
+    assert at_80(compaction, Point(1, 0.9), compacted, Point(5, 0.9)) == [(1, 4), (5, None)]
+
+
+REARMS = [
+    REARM,
+    NEVER,
+    Rearm(cooldown_ms=0),
+    Rearm(on_compaction=False, hysteresis=None, cooldown_ms=3),
+    Rearm(on_compaction=False),
+    Rearm(hysteresis=None),
+]
+
+
+@pytest.mark.parametrize("rearm", REARMS)
+def test_facts_cut_anywhere_give_the_same_warnings(rearm: Rearm) -> None:
+    dice = random.Random(SEED)
+    for _ in range(200):
+        points = [
+            Point(at, dice.choice([None, dice.random() * 1.2]), dice.random() < 0.1, mark=str(at))
+            for at in range(dice.randrange(1, 25))
+        ]
+        whole = find_warnings(points, LINES, rearm)
+        found: list[LevelWarning] = []
+        place = 0
+        while place < len(points):
+            end = place + dice.randrange(1, 6)
+            found = find_warnings(points[place:end], LINES, rearm, found)
+            place = end
+        assert found == whole, SEED
+
+
+@dataclass
+class Told:
+    """A context whose window turns out to be another."""
+
+    tokens: list[tuple[int, int]] = field(default_factory=list)
+    """Line and fill in tokens of what was said."""
+    said: list[LevelWarning] = field(default_factory=list)
+    window: int = 0
+
+    def sees(self, window: int, *tokens: int) -> list[tuple[int, int]]:
+        """Go on with this window; give what is said by now."""
+        scale = self.window / window if self.window else 1.0
+        moved = [
+            replace(each, line=replace(each.line, at=each.line.at * scale)) for each in self.said
+        ]
+        self.window = window
+        points = [Point(fill, fill / window, tokens=fill) for fill in tokens]
+        before = len(moved)
+        self.said = find_warnings(points, [AT_80], REARM, moved)
+        self.tokens += [
+            (round(each.threshold * window), each.point.tokens or 0) for each in self.said[before:]
+        ]
+        return self.tokens
+
+
+def test_a_window_that_turns_out_smaller_says_nothing_twice() -> None:
+    told = Told()
+    told.sees(200_000, 165_000)
+
+    assert told.sees(190_000, 166_000) == [(160_000, 165_000)]
+
+
+def test_a_window_that_turns_out_larger_says_it_again_where_it_then_lies() -> None:
+    told = Told()
+    told.sees(200_000, 165_000, 190_000)
+
+    assert told.sees(1_000_000, 210_000, 799_999) == [(160_000, 165_000)]
+    assert told.sees(1_000_000, 800_000) == [(160_000, 165_000), (800_000, 800_000)]
+
+
+def test_a_window_that_changes_to_and_fro_says_nothing_twice() -> None:
+    told = Told()
+    told.sees(200_000, 165_000)
+    told.sees(1_000_000, 166_000)
+
+    assert told.sees(200_000, 167_000) == [(160_000, 165_000)]

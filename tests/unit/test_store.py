@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 TABLES = {
     "addition",
     "client_environment",
+    "judged_context",
+    "judged_file",
+    "warning",
     "aside_line",
     "request",
     "request_part",

@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import asdict
 
 from ...collectors.own_logs.logs import logs_of
+from ...core.policy.kinds import plain
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ...core.agents import Agent
     from ...core.context import Context
-    from ...core.fleet import ContextWarning
     from ...core.forecast import Forecast
     from ...core.outlook import Outlook
+    from ...core.policy.policy import Policy, PolicyNotice
     from ...core.sessions import Session
     from ...core.store.rows import CompactionRow, SpentRow, SummaryRow
     from ...core.summaries.artifacts import Quote
     from ...core.summaries.forgotten import Forgotten
     from ...core.summaries.todos import Todo
     from ...core.thrash import Refill
+    from ...core.warning_log import ContextWarning
     from .checks import Check
     from .reading import Reading
 
@@ -246,6 +248,34 @@ def warning(found: ContextWarning) -> Record:
         "ratio": found.warning.ratio,
         "at": time_of(found.warning.at),
         "cleared_at": time_of(found.warning.cleared_at),
+    }
+
+
+def policy(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
+    """The object of `ctxtop policy`."""
+    return {
+        "preset": found.preset,
+        "policy": [
+            {
+                "key": each.key.name,
+                "value": plain(each.value),
+                "origin": each.origin.value,
+                "where": each.where or None,
+                "unit": each.key.unit or None,
+                "description": each.key.description,
+            }
+            for each in found.values.values()
+        ],
+        "notices": [
+            {
+                "key": each.key or None,
+                "origin": each.origin.value,
+                "where": each.where,
+                "what": each.what,
+                "remedy": each.remedy,
+            }
+            for each in notices
+        ],
     }
 
 

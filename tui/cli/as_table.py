@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...collectors.clean import clean_text
+from ...core.policy.kinds import words
+from ...core.policy.policy import Origin
 from ...core.tokens import count_of
 from ..formats import NOTHING, age, model, percent, tokens
 from .cells import fill, gauge, level, moment, returned, session_id, shorten, since
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...core.agents import Agent
-    from ...core.fleet import ContextWarning
+    from ...core.policy.policy import Policy, PolicyNotice, Resolved
     from ...core.sessions import Session
     from ...core.store.rows import CompactionRow, SummaryRow
+    from ...core.warning_log import ContextWarning
     from .as_json import Record
     from .checks import Check
 
@@ -175,7 +178,7 @@ def warnings(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[
             moment(each.warning.at),
             session_id(each.session_id, short),
             each.agent_id or "",
-            Cell(each.warning.level.value, each.warning.level.value),
+            Cell(each.warning.level.value, each.warning.level.severity.value),
             percent(each.warning.threshold),
             percent(each.warning.ratio),
             moment(each.warning.cleared_at),
@@ -183,6 +186,34 @@ def warnings(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[
         for each in found
     )
     return draw(columns, rows, terminal_width())
+
+
+def policy(found: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
+    """Lay out `ctxtop policy`: what somebody chose stands out."""
+    columns = [
+        Column("key"),
+        Column("value", flexible=True),
+        Column("unit", rank=3),
+        Column("origin", flexible=True, rank=1),
+        Column("description", flexible=True, rank=2),
+    ]
+    rows: Rows = (
+        [
+            Cell(each.key.name, "" if each.origin is Origin.BUILT_IN else "ok"),
+            words(each.value) or "none",
+            each.key.unit,
+            _origin(each),
+            each.key.description,
+        ]
+        for each in found.values.values()
+    )
+    lines = draw(columns, rows, terminal_width())
+    return [*lines, *(paint(one_line(str(notice)), "bad") for notice in notices)]
+
+
+def _origin(resolved: Resolved) -> str:
+    named = resolved.origin.value.replace("_", " ")
+    return f"{named} {resolved.where}" if resolved.where else named
 
 
 def summaries(found: Iterable[SummaryRow]) -> list[str]:

@@ -29,7 +29,7 @@ def gauge(context: Context) -> Cell:
     """Draw the bar and, beside it, its number."""
     drawn = bar(context.ratio, BAR_CELLS)
     number = f"{_sign(context)}{percent(context.ratio)}"
-    return Cell(f"{drawn} {number:>6}", context.level.value if context.level else "")
+    return Cell(f"{drawn} {number:>6}", context.level.severity.value if context.level else "")
 
 
 def bar(ratio: float | None, cells: int) -> str:
@@ -48,7 +48,8 @@ def fill(context: Context) -> str:
 
 def level(context: Context) -> Cell:
     """Name the level that the context reached."""
-    return Cell(context.level.value, context.level.value) if context.level else Cell("")
+    found = context.level
+    return Cell(found.value, found.severity.value) if found else Cell("")
 
 
 def returned(found: Agent) -> str:

@@ -15,7 +15,7 @@ from . import as_json
 from .cells import shorten
 from .columns import output_encoding, put
 from .options import chosen, common, reading, refuse, session
-from .reading import open_reading
+from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, say
 from .start import open_dashboard, resolve
 
@@ -59,7 +59,7 @@ def group(context: click.Context) -> int:
         no_scan="the dashboard always looks; `ctxtop sessions --no-scan` does not",
     )
     options = chosen(context)
-    return open_dashboard(options.config_dir, options.db)
+    return open_dashboard(options.config_dir, options.db, options.policy)
 
 
 @group.command()
@@ -172,6 +172,20 @@ def totals(context: click.Context) -> int:
 
 @group.command()
 @reading
+@session
+@click.pass_context
+def policy(context: click.Context, *, session: str | None) -> int:
+    """Show every value of the policy and where it comes from.
+
+    Of the folder one stands in, or of a session's.
+    """
+    found, notices = policy_of(chosen(context), session)
+    record = as_json.policy(found, notices)
+    return _emit(context, record, lambda: _table().policy(found, notices))
+
+
+@group.command()
+@reading
 @click.pass_context
 def doctor(context: click.Context) -> int:
     """Check that ctxtop can do its work here. Code 1 where something is in its way."""
@@ -179,7 +193,7 @@ def doctor(context: click.Context) -> int:
 
     options = chosen(context)
     look = check_all if options.no_scan else scan_and_check_all
-    checks = look(resolve(options.config_dir, options.db))
+    checks = look(resolve(options.config_dir, options.db, options.policy))
     code = _emit(
         context,
         {"checks": [as_json.check(each) for each in checks]},

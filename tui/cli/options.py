@@ -23,6 +23,8 @@ class Options(msgspec.Struct):
     db: Path | None = None
     as_json: bool = False
     no_scan: bool = False
+    policy: list[tuple[str, str]] = []
+    """Keys and values of the policy."""
 
 
 def chosen(context: click.Context) -> Options:
@@ -37,8 +39,8 @@ def common(command: Command) -> Command:
 
 
 def reading(command: Command) -> Command:
-    """Add the common options and --no-scan to a command that reads the store."""
-    return common(_no_scan(command))
+    """Add the common options, --no-scan and the policy's to a command that reads the store."""
+    return common(_no_scan(_preset(_set(command))))
 
 
 def refuse(context: click.Context, **reasons: str) -> None:
@@ -53,6 +55,21 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
     # An option that was not given must not undo the one before the command's name.
     if value:
         setattr(chosen(context), parameter.name or "", value)
+
+
+def _keep_preset(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value:
+        chosen(context).policy.append(("preset", value))
+
+
+def _keep_values(
+    context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> None:
+    for said in values:
+        key, equals, value = said.partition("=")
+        if not (equals and key.strip()):
+            raise click.BadParameter(f"{said!r} is not KEY=VALUE; `ctxtop policy` lists the keys")
+        chosen(context).policy.append((key.strip(), value.strip()))
 
 
 class _Place(click.ParamType[Path]):
@@ -98,6 +115,21 @@ _no_scan: Final = click.option(
     help="Read the store as it is, without a look at the folder.",
     expose_value=False,
     callback=_keep,
+)
+_preset: Final = click.option(
+    "--preset",
+    metavar="NAME",
+    help="The policy to begin with; `ctxtop policy` shows it.",
+    expose_value=False,
+    callback=_keep_preset,
+)
+_set: Final = click.option(
+    "--set",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Change one value of the policy; may be given again.",
+    expose_value=False,
+    callback=_keep_values,
 )
 session: Final = click.option(
     "--session", metavar="ID", help="Only this session; the start of its id is enough."

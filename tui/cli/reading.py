@@ -5,25 +5,31 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...collectors.collect import Collector
+from ...collectors.policy_files import PolicyFiles
 from ...core import fleet
-from ...core.store import queries
+from ...core.policy.policy import Origin
+from ...core.store import queries, surroundings_queries
 from ...core.store.database import StoreError, is_damage, open_reader, set_aside
+from ...core.warning_log import read_log
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .report import RefusedError, say_all
 from .start import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ...core.agents import Agent
-    from ...core.fleet import ContextWarning
+    from ...core.policy.layers import Policies
+    from ...core.policy.policy import Policy, PolicyNotice
     from ...core.sessions import Session
+    from ...core.warning_log import ContextWarning
     from ..places import Places
     from .options import Options
 
@@ -34,6 +40,7 @@ class Reading(msgspec.Struct, frozen=True):
     places: Places
     db: sqlite3.Connection
     now_ms: int
+    policies: Policies
 
     def session_id(self, start: str | None) -> str | None:
         """Complete the start of a session's id; raises RefusedError where that is not one."""
@@ -53,25 +60,18 @@ class Reading(msgspec.Struct, frozen=True):
 
     def sessions(self, only: str | None = None) -> list[Session]:
         """Every session, or the one named, newest activity first."""
-        found = fleet.read_sessions(self.db, self.now_ms, _one(only))
+        found = fleet.read_sessions(self.db, self.now_ms, _one(only), self.policies)
         return sorted(found, key=fleet.by_newest)
 
     def agents(self, only: str | None = None) -> list[Agent]:
         """The agents of every session, or of the one named, newest activity first."""
-        return sorted(
-            fleet.read_agents(self.db, self.sessions(only), _one(only)), key=fleet.agent_by_newest
-        )
+        found = fleet.read_agents(self.db, self.sessions(only), _one(only), self.policies)
+        return sorted(found, key=fleet.agent_by_newest)
 
     def warnings(self, only: str | None = None) -> list[ContextWarning]:
         """The warnings of every session and agent, or of one session's, newest first."""
-        found = [
-            warning
-            for session in self.sessions(only)
-            for warning in fleet.session_warnings(self.db, session)
-        ]
-        for agent in self.agents(only):
-            found += fleet.agent_warnings(self.db, agent)
-        return sorted(found, key=lambda each: -(each.warning.at or 0))
+        found = read_log(self.db, only)
+        return sorted(found, key=lambda each: (each.warning.at or 0, each.number), reverse=True)
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def open_reading(
 
     Raises RefusedError, PlaceError or StoreError where there is nothing to read.
     """
-    places = resolve(options.config_dir, options.db)
+    places = resolve(options.config_dir, options.db, options.policy)
     if options.no_scan:
         if not places.store.exists():
             raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
@@ -96,7 +96,8 @@ def open_reading(
                 raise PlaceError(
                     f"the store {places.store} holds the sessions of {root}: give another --db"
                 )
-            yield Reading(places, db, time.time_ns() // 1_000_000)
+            files = _policy_files(places, options, surroundings_queries.project_folders(db))
+            yield Reading(places, db, time.time_ns() // 1_000_000, files.policies)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
@@ -112,6 +113,34 @@ def scan(places: Places, look: Callable[[Collector], object] = Collector.scan) -
     outcome = bring_up_to_date(places, look)
     say_all(outcome.notices)
     say_all(outcome.troubles)
+
+
+def policy_of(options: Options, session: str | None) -> tuple[Policy, tuple[PolicyNotice, ...]]:
+    """Resolve the policy of a session's folder, or of the one that the command runs in.
+
+    Raises RefusedError, PlaceError or StoreError where the session cannot be looked up.
+    """
+    if session is None:
+        folder: str | None = str(Path.cwd())
+    else:
+        with open_reading(options) as found:
+            folder = found.sessions(found.session_id(session))[0].cwd
+    places = resolve(options.config_dir, options.db, options.policy)
+    files = PolicyFiles(places.policy)
+    files.look([folder] if folder else [])
+    return files.policies.of(folder), files.notices
+
+
+def _policy_files(places: Places, options: Options, folders: Iterable[str]) -> PolicyFiles:
+    """Read the policies; what the scan has not told of is told here."""
+    files = PolicyFiles(places.policy)
+    files.look(folders)
+    say_all(
+        notice
+        for notice in files.notices
+        if options.no_scan or notice.origin is Origin.COMMAND_LINE
+    )
+    return files
 
 
 def _one(session_id: str | None) -> list[str] | None:

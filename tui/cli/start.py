@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from .report import USAGE, RefusedError, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ..places import Places
 
 
-def open_dashboard(config: Path | None, store: Path | None) -> int:
+def open_dashboard(
+    config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
+) -> int:
     """Run the dashboard until a person leaves it; the code is the command's.
 
     Raises PlaceError or RefusedError where a named place cannot be used.
@@ -21,7 +24,7 @@ def open_dashboard(config: Path | None, store: Path | None) -> int:
     if not sys.stdout.isatty():
         say("the dashboard needs a terminal; `ctxtop sessions` prints the same")
         return USAGE
-    places = resolve(config, store)
+    places = resolve(config, store, policy)
     if places.exists:
         from ..app import run_dashboard
 
@@ -36,12 +39,14 @@ def open_dashboard(config: Path | None, store: Path | None) -> int:
     return run_demo(notice=notice)
 
 
-def resolve(config: Path | None, store: Path | None) -> Places:
+def resolve(
+    config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
+) -> Places:
     """Find the places of this run; raises PlaceError or RefusedError where that is not possible."""
     from ..places import find_places
 
     try:
-        return find_places(config, store)
+        return find_places(config, store, policy)
     except RuntimeError as error:
         # pathlib's word for a ~ without a home and for links in a circle.
         raise RefusedError(

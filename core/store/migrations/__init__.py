@@ -9,6 +9,7 @@ from . import (
     m006_hook_log,
     m007_surroundings,
     m008_additions,
+    m009_warnings,
     m010_token_counts,
     m011_compaction_told,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "m006_hook_log",
     "m007_surroundings",
     "m008_additions",
+    "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
     "migrations",

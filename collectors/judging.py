@@ -1,0 +1,66 @@
+"""After what was read: which levels were reached, into the log, once."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from ..core.store.surroundings_queries import project_folders
+from ..core.store.warning_writer import mark_judged, save_judged
+from ..core.warn import batches, judge
+from .folder import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..core.store.writer import Writer
+    from .policy_files import PolicyFiles
+    from .surroundings.tell import Tell
+
+MOST_NAMED: Final = 400
+"""Sessions of one question, which names them twice; SQLite takes 999 values at the least."""
+
+
+class Judging:
+    """Keeps the log of warnings up to date; it belongs to the collector's thread."""
+
+    def __init__(self, writer: Writer, files: PolicyFiles, tell: Tell) -> None:
+        self._writer: Final = writer
+        self._files: Final = files
+        self._tell: Final = tell
+        self._told: set[str] = set()
+
+    def look_at_policies(self) -> bool:
+        """Look at the policies' files; say whether another policy holds somewhere."""
+        is_new = self._files.look(project_folders(self._writer.connection))
+        troubles = {
+            notice.place: Trouble(notice.place, notice.what, notice.remedy)
+            for notice in self._files.notices
+        }
+        for place in self._told - troubles.keys():
+            self._tell.ease(place)
+        for trouble in troubles.values():
+            self._tell.report(trouble)
+        self._told = set(troubles)
+        return is_new
+
+    def judge(self, only: Iterable[str] | None = None) -> frozenset[str]:
+        """Judge what is new in all sessions, or in those named; name those with new rows.
+
+        What is judged is read in the transaction that keeps it: two ctxtops at once say
+        nothing twice.
+        """
+        policies = self._files.policies
+        named = None if only is None else set(only)
+        if named and len(named) > MOST_NAMED:
+            named = None
+        db = self._writer.connection
+        changed: set[str] = set()
+        for batch in batches(db, policies, named):
+            now_ms = time.time_ns() // 1_000_000
+            with self._writer.transaction():
+                judged = judge(db, policies, batch, now_ms)
+                save_judged(self._writer, judged, now_ms)
+                mark_judged(self._writer, batch.files)
+            changed |= {each.session_id for each in judged if each.new or each.cleared}
+        return frozenset(changed)

@@ -1,0 +1,29 @@
+"""Where a person says what the policy is to be; imports nothing that takes long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+USER_FILE = "config.toml"
+
+
+class PolicySources(msgspec.Struct, frozen=True):
+    """The places of one run beside the projects' own files."""
+
+    command_line: tuple[tuple[str, str], ...] = ()
+    """Keys and values, in the order in which they stood."""
+    environ: Mapping[str, str] = {}
+    user_file: Path | None = None
+
+
+def user_file() -> Path:
+    """Name the user's file (requirements 002-108: XDG, and what other systems have for it)."""
+    from platformdirs import user_config_path
+
+    return user_config_path("ctxtop") / USER_FILE

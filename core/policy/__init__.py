@@ -1,0 +1,1 @@
+"""Presets and configuration, resolved once, every value with its origin."""

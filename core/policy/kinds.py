@@ -1,0 +1,289 @@
+"""What a value of the policy may be, and how it is read from a file's value or from a word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from ..levels import Base, Level, Op, Threshold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Value = (
+    bool
+    | int
+    | float
+    | str
+    | tuple[str, ...]
+    | tuple[float, ...]
+    | tuple[Threshold, ...]
+    | Mapping[str, int]
+)
+
+MOST_ITEMS: Final = 50
+"""Of a list or a table: no window has room for more thresholds."""
+
+TEXT_CHARS: Final = 200
+"""Of a text: the longest model's name has 60."""
+
+MOST_TOKENS: Final = 100_000_000
+"""A hundred times the largest window that there is."""
+
+ACTIONS: Final = (
+    "reassure",
+    "inform",
+    "suggest",
+    "warn",
+    "offer_compact",
+    "compact",
+    "native",
+    "alert",
+    "recover",
+)
+
+_USUAL_ACTIONS: Final = {
+    Level.NOTICE: "reassure",
+    Level.WARNING: "suggest",
+    Level.LIGHT: "compact",
+    Level.MEDIUM: "compact",
+    Level.HIGH: "offer_compact",
+    Level.AGGRESSIVE: "compact",
+    Level.EMERGENCY: "alert",
+    Level.OVERFLOW: "recover",
+}
+
+
+class BadValueError(ValueError):
+    """A value that its key does not take; the message says which ones it does."""
+
+
+class Kind(Protocol):
+    """What a key takes."""
+
+    def read(self, said: object) -> Value:
+        """Read a file's value, or the words of a variable; raises BadValueError."""
+        raise NotImplementedError
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """Yes or no."""
+
+    def read(self, said: object) -> bool:
+        """Read it."""
+        found = said if isinstance(said, bool) else _FLAGS.get(str(said).lower())
+        if found is None:
+            raise BadValueError("true or false")
+        return found
+
+
+_FLAGS: Final = {"true": True, "on": True, "yes": True, "1": True} | {
+    "false": False,
+    "off": False,
+    "no": False,
+    "0": False,
+}
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """A whole number within bounds, or a word that stands for none."""
+
+    least: int
+    most: int
+    word: str = ""
+
+    def read(self, said: object) -> int | str:
+        """Read it."""
+        if self.word and said == self.word:
+            return self.word
+        number = _number(said)
+        if number is None or number != int(number) or not self.least <= number <= self.most:
+            raise BadValueError(f"a whole number from {self.least} to {self.most}" + _or(self.word))
+        return int(number)
+
+
+class Number(msgspec.Struct, frozen=True):
+    """A number within bounds, or a word that stands for none."""
+
+    least: float
+    most: float
+    word: str = ""
+
+    def read(self, said: object) -> float | str:
+        """Read it."""
+        if self.word and said == self.word:
+            return self.word
+        number = _number(said)
+        if number is None or not self.least <= number <= self.most:
+            raise BadValueError(f"a number from {self.least:g} to {self.most:g}" + _or(self.word))
+        return number
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Any words on one line."""
+
+    def read(self, said: object) -> str:
+        """Read it."""
+        if not isinstance(said, str) or not said.strip() or len(said) > TEXT_CHARS:
+            raise BadValueError(f"a text of 1 to {TEXT_CHARS} characters")
+        return said
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    def read(self, said: object) -> str:
+        """Read it."""
+        if not isinstance(said, str) or said not in self.words:
+            raise BadValueError(f"one of {', '.join(self.words)}")
+        return said
+
+
+class Words(msgspec.Struct, frozen=True):
+    """Some of some words, each once, in an order that may matter."""
+
+    words: tuple[str, ...]
+
+    def read(self, said: object) -> tuple[str, ...]:
+        """Read it."""
+        items = tuple(str(each) for each in _items(said))
+        if len(set(items)) != len(items) or not set(items) <= set(self.words):
+            raise BadValueError(f"a list of {', '.join(self.words)}, each once")
+        return items
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Two ratios, the lower one first."""
+
+    def read(self, said: object) -> tuple[float, ...]:
+        """Read it."""
+        numbers = tuple(n for each in _items(said) if (n := _number(each)) is not None)
+        if len(numbers) != len(_items(said)) or len(numbers) != 2:
+            raise BadValueError("two ratios, e.g. 0.5, 0.7")
+        if not 0 <= numbers[0] <= numbers[1] <= 1:
+            raise BadValueError("two ratios from 0 to 1, the lower one first")
+        return numbers
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """Tokens by model: a table, or model=tokens with commas."""
+
+    def read(self, said: object) -> dict[str, int]:
+        """Read it."""
+        if isinstance(said, str):
+            pairs = [str(each).rpartition("=")[::2] for each in _items(said)]
+        else:
+            pairs = list(said.items()) if isinstance(said, Mapping) else [("", "")]
+        if len(pairs) > MOST_ITEMS or any(not str(name).strip() for name, _ in pairs):
+            raise BadValueError("a table of models and tokens, e.g. claude-opus-5=200000")
+        tokens = Whole(1, MOST_TOKENS)
+        return {str(name).strip(): int(tokens.read(size)) for name, size in pairs}
+
+
+class Thresholds(msgspec.Struct, frozen=True):
+    """A list of tables, or of words like 0.8:warning, >0.9:high:compact, 1.0@trigger:high."""
+
+    def read(self, said: object) -> tuple[Threshold, ...]:
+        """Read it."""
+        found = tuple(_threshold(each) for each in _items(said))
+        if len({each.name for each in found}) != len(found):
+            raise BadValueError("a list of thresholds, each once")
+        return found
+
+
+_FIELDS: Final = frozenset({"at", "level", "action", "op", "of"})
+_ALLOWED: Final = (
+    "a list of thresholds, e.g. 0.8:warning or { at = 0.8, level = 'warning' }; levels are "
+    + ", ".join(Level)
+)
+
+
+def _threshold(said: object) -> Threshold:
+    told = _told(said) if isinstance(said, str) else said
+    if not isinstance(told, Mapping) or not set(told) <= _FIELDS:
+        raise BadValueError(_ALLOWED)
+    at = _number(told.get("at"))
+    try:
+        level, of = Level(told.get("level", "")), Base(told.get("of", Base.WINDOW))
+        op = Op(told.get("op", Op.FROM))
+    except ValueError:
+        raise BadValueError(_ALLOWED) from None
+    most = MOST_TOKENS if of is Base.TOKENS else 2
+    if at is None or not 0 < at <= most:
+        raise BadValueError(f"thresholds above 0 and up to {most} of the {of}")
+    action = told.get("action", _USUAL_ACTIONS[level])
+    if action not in ACTIONS:
+        raise BadValueError(f"thresholds whose action is one of {', '.join(ACTIONS)}")
+    return Threshold(at, level, action, op, of)
+
+
+def _told(word: str) -> dict[str, object]:
+    where, *said = (part.strip() for part in word.split(":"))
+    number, _, base = where.lstrip(">= ").partition("@")
+    told: dict[str, object] = {"at": number.strip()}
+    if where.startswith(">") and not where.startswith(">="):
+        told["op"] = Op.ABOVE.value
+    if base:
+        told["of"] = base.strip()
+    names = ("level", "action")
+    if len(said) > len(names):
+        raise BadValueError(_ALLOWED)
+    return told | dict(zip(names, said, strict=False))
+
+
+def _items(said: object) -> Sequence[object]:
+    if isinstance(said, str):
+        items: Sequence[object] = [each.strip() for each in said.split(",") if each.strip()]
+    elif isinstance(said, (list, tuple)):
+        items = said
+    else:
+        raise BadValueError("a list")
+    if len(items) > MOST_ITEMS:
+        raise BadValueError(f"a list of at most {MOST_ITEMS}")
+    return items
+
+
+def _number(said: object) -> float | None:
+    """Read a number; a word may be one, as variables have nothing else."""
+    if isinstance(said, bool):
+        return None
+    if isinstance(said, str):
+        try:
+            said = float(said)
+        except ValueError:
+            return None
+    if not isinstance(said, (int, float)):
+        return None
+    # Before it becomes a float: a TOML integer has no bound.
+    return float(said) if abs(said) <= MOST_TOKENS and math.isfinite(said) else None
+
+
+def _or(word: str) -> str:
+    return f" or {word!r}" if word else ""
+
+
+def plain(value: Value) -> object:
+    """Give a value as JSON and TOML have it."""
+    if isinstance(value, tuple):
+        return [msgspec.to_builtins(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def words(value: Value) -> str:
+    """Write a value for a person, as a variable takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(_threshold_words(e) if isinstance(e, Threshold) else str(e) for e in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={size}" for name, size in value.items())
+    return str(value)
+
+
+def _threshold_words(threshold: Threshold) -> str:
+    return f"{threshold.name}:{threshold.level}:{threshold.action}"

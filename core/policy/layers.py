@@ -1,0 +1,121 @@
+"""From what was said in six places to one policy: the highest place wins, value by value."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .kinds import BadValueError
+from .policy import Origin, Policy, PolicyNotice, Resolved, make_policy
+from .presets import PRESETS
+from .schema import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+ROOT: Final = "policy"
+"""The table of a file whose keys have no table of their own: `[policy] preset = …`."""
+
+SHOWN_CHARS: Final = 60
+"""Of a value that was not understood."""
+
+MOST_NOTICES: Final = 20
+"""A file of something else has thousands of unknown keys; more help nobody."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """One value as it was said, not yet read."""
+
+    key: str
+    value: object
+    origin: Origin
+    where: str
+    """The file, the variable or the option."""
+
+
+def flatten(table: Mapping[str, object], root: str = "") -> dict[str, object]:
+    """Give a file's tables as dotted keys; what a known key holds stays whole."""
+    found: dict[str, object] = {}
+    for name, value in table.items():
+        key = f"{root}.{name}" if root else name
+        if isinstance(value, dict) and key == ROOT:
+            found |= flatten(value)
+        elif isinstance(value, dict) and key not in KEYS:
+            found |= flatten(value, key)
+        else:
+            found[key] = value
+    return found
+
+
+def resolve(given: Iterable[Given]) -> Policy:
+    """Make the policy of what was said; the last one said in a place holds there.
+
+    A value that its key does not take is one notice, and the next lower place's holds; a
+    preset's and the built-in value are always there.
+    """
+    notices: list[PolicyNotice] = []
+    read = {origin: dict[str, Resolved]() for origin in Origin}
+    for each in given:
+        try:
+            read[each.origin][each.key] = _read(each)
+        except (KeyError, BadValueError) as error:
+            if len(notices) < MOST_NOTICES:
+                notices.append(_notice(each, error))
+    read[Origin.BUILT_IN] = {
+        key.name: Resolved(key, key.default, Origin.BUILT_IN, "") for key in KEYS.values()
+    }
+    preset = str(_highest(read, "preset").value)
+    read[Origin.PRESET] = {
+        name: Resolved(KEYS[name], value, Origin.PRESET, preset)
+        for name, value in PRESETS[preset].items()
+    }
+    return make_policy({name: _highest(read, name) for name in KEYS}, tuple(notices))
+
+
+def _read(given: Given) -> Resolved:
+    key = KEYS[given.key]
+    return Resolved(key, key.kind.read(given.value), given.origin, given.where)
+
+
+def _highest(read: Mapping[Origin, Mapping[str, Resolved]], name: str) -> Resolved:
+    return next(values[name] for values in read.values() if name in values)
+
+
+def _notice(given: Given, error: Exception) -> PolicyNotice:
+    if isinstance(error, BadValueError):
+        said = str(given.value)
+        short = said if len(said) <= SHOWN_CHARS else f"{said[:SHOWN_CHARS]}…"
+        what, remedy = f"{short!r} is not taken", f"give {error}; until then the next layer holds"
+    else:
+        near = get_close_matches(given.key, KEYS, 1)
+        what = "no such key"
+        remedy = f"did you mean {near[0]}?" if near else "`ctxtop policy` lists the keys"
+    return PolicyNotice(given.key, given.where, given.origin, what, remedy)
+
+
+BUILT_IN: Final = resolve(())
+"""The policy where nobody said anything."""
+
+
+class Policies(msgspec.Struct, frozen=True):
+    """The policy of each project, and that of all others."""
+
+    common: Policy = BUILT_IN
+    projects: Mapping[str, Policy] = {}
+    """By folder, only of those that say something of their own."""
+
+    def of(self, folder: str | None) -> Policy:
+        """Give the policy of a session that works in this folder."""
+        return self.projects.get(folder or "", self.common)
+
+    @property
+    def all(self) -> tuple[Policy, ...]:
+        """Every policy that holds somewhere."""
+        return (self.common, *self.projects.values())
+
+
+COMMON: Final = Policies()
+"""No project says anything of its own."""

@@ -1,0 +1,191 @@
+"""The places of the policy: variables, the user's file, and the projects' own."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors import policy_files
+from ctxtop.collectors.policy_files import LARGEST, PROJECT_FILE, PolicyFiles
+from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.core.policy.policy import Origin, Policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_files, "AGAIN_S", 0.0)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    return tmp_path / "config" / "config.toml"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def files(user: Path | None = None, /, *, words: Any = (), **environ: str) -> PolicyFiles:  # noqa: ANN401
+    return PolicyFiles(PolicySources(tuple(words), environ, user))
+
+
+def held(policy: Policy, key: str) -> tuple[object, Origin, str]:
+    found = policy.values[key]
+    return found.value, found.origin, found.where
+
+
+def test_every_layer_says_where(project: Path, user: Path) -> None:
+    write(user, "[compact]\nmin_tokens = 1\nmin_messages = 1\ncooldown_s = 1\ntimeout_s = 1\n")
+    own = write(
+        project / PROJECT_FILE, "[compact]\nmin_tokens = 2\nmin_messages = 2\ncooldown_s = 2\n"
+    )
+    found = files(
+        user,
+        words=[("compact.min_tokens", "4")],
+        CTXTOP_POLICY_COMPACT__MIN_TOKENS="3",
+        CTXTOP_POLICY_COMPACT__MIN_MESSAGES="3",
+        CTXTOP_POLICY_MODE="",
+        OTHER="x",
+    )
+    assert found.look([str(project)])
+    policy = found.policies.of(str(project))
+
+    assert held(policy, "compact.min_tokens") == (4, Origin.COMMAND_LINE, "--set")
+    assert held(policy, "compact.min_messages") == (
+        3,
+        Origin.ENVIRONMENT,
+        "CTXTOP_POLICY_COMPACT__MIN_MESSAGES",
+    )
+    assert held(policy, "compact.cooldown_s") == (2, Origin.PROJECT_FILE, str(own))
+    assert held(policy, "compact.timeout_s") == (1, Origin.USER_FILE, str(user))
+    assert held(policy, "mode") == ("suggest", Origin.BUILT_IN, "")
+    assert found.notices == ()
+
+
+def test_another_project_is_not_concerned(project: Path, tmp_path: Path) -> None:
+    write(project / PROJECT_FILE, "mode = 'observe'\n")
+    found = files()
+    found.look([str(project), str(tmp_path)])
+
+    assert found.policies.of(str(project)).text("mode") == "observe"
+    assert found.policies.of(str(tmp_path)).text("mode") == "suggest"
+    assert set(found.policies.projects) == {str(project)}
+
+
+def test_thresholds_of_a_variable() -> None:
+    policy = files(None, CTXTOP_POLICY_THRESHOLD="0.5:notice,0.6:warning").policies.common
+
+    assert [(each.at, each.level.value) for each in policy.thresholds] == [
+        (0.5, "notice"),
+        (0.6, "warning"),
+    ]
+
+
+def test_a_file_that_changes_and_goes(project: Path, user: Path) -> None:
+    found = files(user)
+    assert not found.look([str(project)])
+    write(user, "mode = 'auto'\n")
+    assert found.look([str(project)])
+    assert found.policies.of(str(project)).text("mode") == "auto"
+    own = write(project / PROJECT_FILE, "[policy]\nmode = 'observe'\n")
+    assert found.look([str(project)])
+    assert not found.look([str(project)])
+    assert found.policies.of(str(project)).text("mode") == "observe"
+    own.unlink()
+    user.unlink()
+    assert found.look([str(project)])
+    assert found.policies.of(str(project)).text("mode") == "suggest"
+    assert found.policies.projects == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"mode = ", "is not TOML"),
+        (b"\xff\xfe", "is not TOML"),
+        (b"x = " + b"[" * 30_000, "is not TOML"),
+        (b"x = " + b"9" * 10_000, "is not TOML"),
+        (b"#" * (LARGEST + 1), "larger than 64 KiB"),
+    ],
+)
+def test_a_broken_file_is_one_notice(project: Path, data: bytes, what: str) -> None:
+    path = project / PROJECT_FILE
+    path.write_bytes(data)
+    found = files()
+    found.look([str(project)])
+    found.look([str(project)])
+
+    (notice,) = found.notices
+    assert (notice.place, what in notice.what) == (str(path), True)
+    assert found.policies.of(str(project)).text("mode") == "suggest"
+    path.write_text("mode = 'auto'\n")
+    found.look([str(project)])
+    assert found.notices == ()
+    assert found.policies.of(str(project)).text("mode") == "auto"
+
+
+def test_a_link_and_a_pipe_are_not_read(project: Path, tmp_path: Path) -> None:
+    outside = write(tmp_path / "secret.toml", "mode = 'auto'\n")
+    path = project / PROJECT_FILE
+    path.symlink_to(outside)
+    found = files()
+    found.look([str(project)])
+
+    assert found.policies.of(str(project)).text("mode") == "suggest"
+    assert [notice.place for notice in found.notices] == [str(path)]
+    path.unlink()
+    os.mkfifo(path)
+    found.look([str(project)])
+    assert ["not a regular file" in notice.what for notice in found.notices] == [True]
+
+
+def test_the_users_own_file_may_be_a_link(user: Path, tmp_path: Path) -> None:
+    user.parent.mkdir()
+    user.symlink_to(write(tmp_path / "dotfiles.toml", "mode = 'auto'\n"))
+
+    assert files(user).policies.common.text("mode") == "auto"
+
+
+def test_a_bad_value_of_the_user_is_told_once_for_all_projects(project: Path, user: Path) -> None:
+    write(user, "[rearm]\nhysteresis = 'much'\n")
+    write(project / PROJECT_FILE, "mode = 'auto'\n")
+    found = files(user)
+    found.look([str(project)])
+
+    (notice,) = found.notices
+    assert (notice.key, notice.where, notice.origin) == (
+        "rearm.hysteresis",
+        str(user),
+        Origin.USER_FILE,
+    )
+
+
+def test_what_a_terminal_could_obey_is_taken_out(project: Path) -> None:
+    write(project / PROJECT_FILE, 'mode = "\\u001b[31mred"\n"\\u001b]0;x" = 1\n')
+    found = files()
+    found.look([str(project)])
+
+    assert len(found.notices) == 2
+    assert all(str(notice).isprintable() for notice in found.notices)
+
+
+def test_a_relative_folder_is_no_project(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    write(project / PROJECT_FILE, "mode = 'auto'\n")
+    monkeypatch.chdir(project)
+    found = files()
+    found.look(["."])
+
+    assert found.policies.projects == {}

@@ -1,0 +1,219 @@
+"""`ctxtop policy`, the options that change it, and what they do to levels and warnings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from ctxtop.core.policy.schema import KEYS
+from ctxtop.tui.cli import main
+
+from ..transcripts import PROJECT, SESSION, assistant, user, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MODEL = "claude-haiku-4-5"
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 -- any JSON
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., Ended]:
+    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
+    write(path, [user(cwd=str(project)), assistant("m1", 120_000, model=MODEL, cwd=str(project))])
+
+    def command(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), out, err)
+
+    return command
+
+
+def value(found: Any, key: str) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
+    return next(each for each in found["policy"] if each["key"] == key)
+
+
+def test_every_value_with_its_origin(run: Callable[..., Ended], tmp_path: Path) -> None:
+    config = tmp_path / "xdg" / "ctxtop" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[policy]\npreset = 'not-agent'\n")
+    ended = run("policy", "--json", "--set", "compact.min_tokens=1000")
+    found = ended.json
+
+    assert (ended.code, ended.err) == (0, "")
+    assert list(found) == ["preset", "policy", "notices"]
+    assert found["preset"] == "not-agent"
+    assert [each["key"] for each in found["policy"]] == list(KEYS)
+    assert value(found, "preset") == {
+        "key": "preset",
+        "value": "not-agent",
+        "origin": "user_file",
+        "where": str(config),
+        "unit": None,
+        "description": KEYS["preset"].description,
+    }
+    assert value(found, "compact.min_tokens") | {"description": ""} == {
+        "key": "compact.min_tokens",
+        "value": 1000,
+        "origin": "command_line",
+        "where": "--set",
+        "unit": "tokens",
+        "description": "",
+    }
+    preserved = value(found, "compact.preserve_recent")
+    assert (preserved["value"], preserved["origin"], preserved["where"]) == (
+        4,
+        "preset",
+        "not-agent",
+    )
+    assert value(found, "threshold")["value"][1] == {
+        "at": 0.8,
+        "level": "notice",
+        "action": "inform",
+        "op": ">",
+        "of": "window",
+    }
+    assert value(found, "mode")["origin"] == "preset"
+    assert value(found, "compact.pair_safe")["where"] is None
+
+
+def test_the_same_for_people(run: Callable[..., Ended]) -> None:
+    ended = run("policy", "--preset", "omo-doc", "--set", "limit.override=m=5")
+
+    lines = {line.split()[0]: " ".join(line.split()) for line in ended.out.splitlines()}
+    assert ended.code == 0
+    assert "preset omo-doc command line --preset" in lines["preset"]
+    assert "m=5 tokens command line --set" in lines["limit.override"]
+    assert lines["rearm.hysteresis"].startswith("rearm.hysteresis off ratio preset omo-doc")
+    assert "none built in" in lines["disabled_modules"]
+    assert "0.7:notice:reassure, 0.8:warning:suggest" in lines["threshold"]
+
+
+def test_the_environment_and_the_option_before_the_command(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_PRESET", "native")
+    monkeypatch.setenv("CTXTOP_POLICY_REARM__HYSTERESIS", "0.1")
+    from_variables = run("policy", "--json").json
+    from_option = run("--preset", "omo-2.6", "policy", "--json").json
+
+    assert from_variables["preset"] == "native"
+    assert value(from_variables, "rearm.hysteresis")["where"] == "CTXTOP_POLICY_REARM__HYSTERESIS"
+    assert from_option["preset"] == "omo-2.6"
+    assert value(from_option, "rearm.hysteresis")["value"] == 0.1
+
+
+def test_a_sessions_project_and_the_folder_one_stands_in(
+    run: Callable[..., Ended], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = project / ".ctxtop.toml"
+    own.write_text("mode = 'observe'\n")
+    elsewhere = run("policy", "--json").json
+    of_session = run("policy", "--session", SESSION[:8], "--json").json
+    monkeypatch.chdir(project)
+    within = run("policy", "--json").json
+
+    assert value(elsewhere, "mode")["origin"] == "built_in"
+    for found in (of_session, within):
+        assert (value(found, "mode")["value"], value(found, "mode")["where"]) == (
+            "observe",
+            str(own),
+        )
+
+
+def test_a_bad_value_is_one_line_and_the_next_layer(
+    run: Callable[..., Ended], project: Path
+) -> None:
+    (project / ".ctxtop.toml").write_text("mode = 'loud'\nmoed = 1\n")
+    ended = run("policy", "--session", SESSION, "--json", "--set", "compact.min_tokens=few")
+    found = ended.json
+
+    assert ended.code == 0
+    assert value(found, "mode")["value"] == "suggest"
+    assert [(each["key"], each["origin"]) for each in found["notices"]] == [
+        ("compact.min_tokens", "command_line"),
+        ("mode", "project_file"),
+        ("moed", "project_file"),
+    ]
+    said = [line for line in ended.err.splitlines() if "loud" in line]
+    assert len(said) == 1
+    assert run("sessions").err.count("did you mean mode?") == 1
+    assert run("sessions", "--no-scan").err.count("did you mean mode?") == 1
+
+
+@pytest.mark.parametrize("words", [("--set", "mode"), ("--set", "=x")])
+def test_what_is_no_key_and_value_is_a_usage_error(
+    run: Callable[..., Ended], words: tuple[str, ...]
+) -> None:
+    ended = run("policy", *words)
+
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+
+
+def test_levels_are_by_the_policy(run: Callable[..., Ended], project: Path) -> None:
+    (before,) = run("sessions", "--json").json
+    (asked,) = run("sessions", "--json", "--preset", "not-agent").json
+    (project / ".ctxtop.toml").write_text("threshold = ['0.5:emergency']\n")
+    (own,) = run("sessions", "--json").json
+
+    # 120,000 of 200,000: not-agent means 100,000.
+    assert [each["level"] for each in (before, asked, own)] == [None, "overflow", "emergency"]
+    assert {each["used_ratio"] for each in (before, asked, own)} == {0.6}
+
+
+def test_a_commands_own_words_do_not_enter_the_log(
+    run: Callable[..., Ended], project: Path
+) -> None:
+    assert run("warnings", "--json", "--set", "threshold=0.1:notice").json == []
+    (project / ".ctxtop.toml").write_text("threshold = ['0.5:emergency', '0.6:light']\n")
+    path = project.parent / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
+    write(
+        path,
+        [
+            user(cwd=str(project)),
+            assistant("m1", 120_000, model=MODEL, cwd=str(project)),
+            assistant("m2", 130_000, at=9, model=MODEL, cwd=str(project)),
+        ],
+    )
+    found = run("warnings", "--json").json
+
+    assert [(each["level"], each["threshold"], each["ratio"]) for each in found] == [
+        ("light", 0.6, 0.65),
+        ("emergency", 0.5, 0.65),
+    ]
+    assert "light" in run("warnings").out

@@ -1,0 +1,221 @@
+"""Values of the policy: which layer wins, and what becomes of one that is not understood."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from ctxtop.core.levels import Base, Level, Op, Threshold
+from ctxtop.core.policy.kinds import MOST_ITEMS, plain, words
+from ctxtop.core.policy.layers import MOST_NOTICES, Given, Policies, flatten, resolve
+from ctxtop.core.policy.policy import Origin
+from ctxtop.core.policy.schema import KEYS
+
+from ..seed import SEED
+
+SAID = [Origin.COMMAND_LINE, Origin.ENVIRONMENT, Origin.PROJECT_FILE, Origin.USER_FILE]
+
+
+def given(origin: Origin, value: object, key: str = "compact.min_tokens") -> Given:
+    return Given(key, value, origin, f"the {origin.value}")
+
+
+def test_the_highest_layer_wins_whatever_the_order() -> None:
+    values = [given(origin, number) for number, origin in enumerate(SAID, start=1)]
+    values.append(given(Origin.USER_FILE, "not-agent", "preset"))
+    for place in range(len(SAID)):
+        rest = [each for each in values if each.origin not in SAID[:place]]
+        shuffled = random.Random(SEED).sample(rest, len(rest))
+        found = resolve(shuffled).values["compact.min_tokens"]
+        if rest:
+            assert (found.value, found.origin) == (place + 1, SAID[place])
+            assert found.where == f"the {SAID[place].value}"
+
+
+def test_a_preset_lies_above_the_built_in_and_below_all_others() -> None:
+    said = [given(Origin.USER_FILE, "not-agent", "preset")]
+    preset = resolve(said).values["compact.preserve_recent"]
+    said.append(given(Origin.USER_FILE, 7, "compact.preserve_recent"))
+    user = resolve(said).values["compact.preserve_recent"]
+
+    assert (preset.value, preset.origin, preset.where) == (4, Origin.PRESET, "not-agent")
+    assert (user.value, user.origin) == (7, Origin.USER_FILE)
+    assert resolve(()).values["compact.preserve_recent"].origin is Origin.BUILT_IN
+
+
+def test_the_last_one_said_in_a_place_holds_there() -> None:
+    said = [given(Origin.COMMAND_LINE, "1"), given(Origin.COMMAND_LINE, "2")]
+
+    assert resolve(said).value("compact.min_tokens") == 2
+
+
+def test_a_bad_value_is_one_notice_and_the_next_layer_holds() -> None:
+    policy = resolve([given(Origin.ENVIRONMENT, "many"), given(Origin.USER_FILE, 70_000)])
+
+    assert policy.value("compact.min_tokens") == 70_000
+    assert policy.values["compact.min_tokens"].origin is Origin.USER_FILE
+    (notice,) = policy.notices
+    assert str(notice) == (
+        "the environment: compact.min_tokens: 'many' is not taken;"
+        " give a whole number from 0 to 100000000; until then the next layer holds"
+    )
+
+
+def test_a_bad_preset_leaves_the_next_one() -> None:
+    said = [
+        given(Origin.COMMAND_LINE, "nope", "preset"),
+        given(Origin.PROJECT_FILE, "omo-doc", "preset"),
+    ]
+    policy = resolve(said)
+
+    assert policy.preset == "omo-doc"
+    assert len(policy.notices) == 1
+
+
+def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
+    (near,) = resolve([given(Origin.USER_FILE, 1, "compact.min_token")]).notices
+    (far,) = resolve([given(Origin.USER_FILE, 1, "x")]).notices
+
+    assert (near.what, near.remedy) == ("no such key", "did you mean compact.min_tokens?")
+    assert far.remedy == "`ctxtop policy` lists the keys"
+
+
+def test_a_file_of_something_else_is_no_flood() -> None:
+    policy = resolve(given(Origin.USER_FILE, 1, f"x{number}") for number in range(5000))
+
+    assert len(policy.notices) == MOST_NOTICES
+
+
+BAD: list[tuple[str, object]] = [
+    ("mode", "automatic"),
+    ("mode", 1),
+    ("disabled_modules", "compliance,compliance"),
+    ("disabled_modules", ["nothing"]),
+    ("disabled_modules", 3),
+    ("compact.min_tokens", True),
+    ("compact.min_tokens", 1.5),
+    ("compact.min_tokens", -1),
+    ("compact.min_tokens", "nan"),
+    ("compact.min_tokens", float("inf")),
+    ("compact.min_tokens", 10**400),
+    ("compact.min_tokens", [1]),
+    ("compact.pair_safe", "perhaps"),
+    ("compact.pair_safe", 2),
+    ("rearm.hysteresis", "never"),
+    ("rearm.hysteresis", -0.1),
+    ("rearm.hysteresis", 1.01),
+    ("compact.target_reduction", [0.7, 0.5]),
+    ("compact.target_reduction", [0.5]),
+    ("compact.target_reduction", "a,b"),
+    ("limit.override", {"m": 0}),
+    ("limit.override", {"m": "many"}),
+    ("limit.override", "no-equals"),
+    ("limit.override", 5),
+    ("summary.model", ""),
+    ("summary.model", "m" * 500),
+    ("threshold", "0.8"),
+    ("threshold", "0.8:loud"),
+    ("threshold", "0:notice"),
+    ("threshold", "3:notice"),
+    ("threshold", "0.8:warning:dance"),
+    ("threshold", "0.8:warning:warn:more"),
+    ("threshold", "0.8@moon:warning"),
+    ("threshold", "0.8:warning,0.8:high"),
+    ("threshold", [{"at": 0.8}]),
+    ("threshold", [{"at": 0.8, "level": "high", "colour": "red"}]),
+    ("threshold", [{"at": 0.8, "level": ["high"]}]),
+    ("threshold", [7]),
+    ("threshold", [{"at": 0.001 * n, "level": "high"} for n in range(1, MOST_ITEMS + 2)]),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), BAD)
+def test_what_a_key_does_not_take(key: str, value: object) -> None:
+    policy = resolve([given(Origin.PROJECT_FILE, value, key)])
+
+    assert policy.value(key) == KEYS[key].default
+    assert len(policy.notices) == 1
+    assert len(str(policy.notices[0])) < 400
+
+
+GOOD: list[tuple[str, object, object]] = [
+    ("compact.min_tokens", "70_000", 70_000),
+    ("compact.min_tokens", 70_000.0, 70_000),
+    ("compact.pair_safe", "off", False),
+    ("rearm.hysteresis", "off", "off"),
+    ("rearm.hysteresis", 0, 0.0),
+    ("compact.preserve_recent", "native", "native"),
+    ("disabled_modules", "", ()),
+    ("disabled_modules", "compliance, injection", ("compliance", "injection")),
+    ("compact.target_reduction", "0.4, 0.6", (0.4, 0.6)),
+    ("limit.override", "a=1000, b=2000", {"a": 1000, "b": 2000}),
+    ("threshold", "", ()),
+    (
+        "threshold",
+        "0.7:notice, >0.9:high:compact, 1@trigger:emergency, 300000@tokens:notice:inform",
+        (
+            Threshold(0.7, Level.NOTICE, "reassure"),
+            Threshold(0.9, Level.HIGH, "compact", Op.ABOVE),
+            Threshold(1.0, Level.EMERGENCY, "alert", of=Base.TRIGGER),
+            Threshold(300_000, Level.NOTICE, "inform", of=Base.TOKENS),
+        ),
+    ),
+    (
+        "threshold",
+        [{"at": 0.6, "op": ">", "level": "warning", "action": "warn"}],
+        (Threshold(0.6, Level.WARNING, "warn", Op.ABOVE),),
+    ),
+]
+
+
+@pytest.mark.parametrize(("key", "said", "value"), GOOD)
+def test_what_a_key_takes(key: str, said: object, value: object) -> None:
+    policy = resolve([given(Origin.ENVIRONMENT, said, key)])
+
+    assert policy.notices == ()
+    assert policy.value(key) == value
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_what_is_shown_can_be_said(key: Any) -> None:  # noqa: ANN401
+    assert key.kind.read(words(key.default)) == key.default
+    assert key.kind.read(plain(key.default)) == key.default
+
+
+def test_a_value_of_another_kind_than_was_asked_for() -> None:
+    policy = resolve(())
+
+    with pytest.raises(TypeError):
+        policy.flag("mode")
+    with pytest.raises(TypeError):
+        policy.whole("compact.pair_safe")
+    with pytest.raises(KeyError):
+        policy.value("nothing")
+    assert policy.whole("rearm.cooldown_s") is None
+
+
+def test_tables_become_dotted_keys() -> None:
+    table = {
+        "policy": {"preset": "omo-doc"},
+        "rearm": {"hysteresis": 0.1},
+        "recovery": {"retry": {"max": 3}},
+        "limit": {"override": {"a.b": 1}},
+        "threshold": [{"at": 0.5, "level": "notice"}],
+    }
+
+    assert flatten(table) == {
+        "preset": "omo-doc",
+        "rearm.hysteresis": 0.1,
+        "recovery.retry.max": 3,
+        "limit.override": {"a.b": 1},
+        "threshold": [{"at": 0.5, "level": "notice"}],
+    }
+
+
+def test_a_projects_policy_is_its_own() -> None:
+    own = resolve([given(Origin.PROJECT_FILE, 1)])
+    policies = Policies(projects={"/p": own})
+
+    assert policies.of("/p") is own
+    assert policies.of("/q") is policies.of(None) is policies.common
