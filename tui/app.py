@@ -18,7 +18,7 @@ from textual.content import Content
 
 from ..core.levels import Base, Level
 from .feed import Feed
-from .formats import one_line, tokens
+from .formats import one_line, percent, tokens
 from .messages import (
     Answered,
     Eased,
@@ -206,11 +206,11 @@ class CtxtopApp(App[None]):
         warning = event.found.warning
         in_use = warning.point.tokens or 0
         whose = "an agent of " if event.found.agent_id else ""
-        reached = f"{warning.threshold:.0%}"
+        reached = percent(warning.threshold)
         if warning.line.of is Base.TOKENS and warning.ratio:
             reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
         self.notify(
-            f"{whose}{one_line(event.title)}\n{warning.ratio:.0%} of the window is in use",
+            f"{whose}{one_line(event.title)}\n{percent(warning.ratio)} of the window is in use",
             title=f"{warning.level.value}: {reached} reached",
             severity=_SEVERITIES[warning.level.severity],
             timeout=TOAST_S,

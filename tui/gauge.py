@@ -22,7 +22,7 @@ MARKED: Final = frozenset({Level.NOTICE, Level.WARNING})
 """The levels whose beginning is marked: what follows is near the end of the bar."""
 
 MARK: Final = "▃"
-TRIGGER: Final = "┃"
+TRIGGER: Final = "▏"
 """Where the client compacts by itself."""
 
 _TRACK: Final = "▁"

@@ -53,7 +53,7 @@ _COLUMNS: Final = (
     Column("gauge", "context", SHORTEST + PERCENT_CELLS, 0),
     Column("level", "level", 9, 4),
     Column("fill", "tokens", 15, 2),
-    Column("until", "turns left", 10, 3),
+    Column("until", "trigger ≈turns", 14, 3),
     Column("agents", "agents", 6, 3),
     Column("compactions", "↻", 3, 3),
     Column("age", "age", 6, 1),
@@ -167,9 +167,15 @@ def _fill(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _until(session: Session, cells: int, now_ms: int) -> Content:
+    """Tell the counter against the trigger, and of a live session the turns that are left."""
+    trigger = session.context.trigger
+    if trigger is None or session.context.tokens is None:
+        return Content.styled(fit_right("", cells), "$quiet")
     # Of a session that is over nobody waits for the end.
-    left = turns_left(session.outlook.end) if session.live else ""
-    return Content.styled(fit_right(left, cells), "$foreground")
+    left = turns_left(session.outlook.end) if session.live and session.outlook.end else ""
+    way = percent(session.context.trigger_ratio) if trigger.tokens else "not armed"
+    words = f"{way} {left}" if left and trigger.tokens else way
+    return Content.styled(fit_right(words, cells), "$foreground" if trigger.tokens else "$quiet")
 
 
 def _level(session: Session, cells: int, now_ms: int) -> Content:

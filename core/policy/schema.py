@@ -50,6 +50,9 @@ PRESET_NAMES: Final = (
 MONITOR: Final = "context-window-monitor"
 """The module that warns (002-104)."""
 
+ABSOLUTE: Final = 400_000
+"""Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
+
 _MODULES: Final = (
     MONITOR,
     "preemptive",
@@ -163,7 +166,7 @@ _KEYS: Final = (
     Key(
         "absolute.at_tokens",
         Whole(1, MOST_TOKENS, OFF),
-        200_000,
+        ABSOLUTE,
         "tokens",
         "a notice of its own for very large windows",
     ),

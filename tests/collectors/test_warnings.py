@@ -257,7 +257,7 @@ def test_a_window_that_is_known_better_later_does_not_rewrite_the_log(
     model = "claude-opus-4-6"
     write(path, [user(), assistant("m1", 165_000, model=model)])
     run(claude, store)
-    append(path, [assistant("m2", 260_000, at=2, model=model)])
+    append(path, [assistant("m2", 460_000, at=2, model=model)])
     run(claude, store)
     first = rows(store)[:2]
     append(path, [assistant("m3", 810_000, at=3, model=model)])
@@ -269,7 +269,7 @@ def test_a_window_that_is_known_better_later_does_not_rewrite_the_log(
     ]
     assert rows(store)[:2] == first
     assert [(row.level, row.threshold, row.tokens) for row in rows(store)[2:]] == [
-        ("notice", "200000@tokens", 260_000),
+        ("notice", "400000@tokens", 460_000),
         ("notice", "0.7", 810_000),
         ("warning", "0.8", 810_000),
     ]
@@ -278,14 +278,14 @@ def test_a_window_that_is_known_better_later_does_not_rewrite_the_log(
 def test_a_very_large_window_has_a_notice_in_tokens(
     path: Path, claude: ClaudeFolder, store: Path
 ) -> None:
-    write(path, [user(), assistant("m1", 199_999, model=LARGE)])
+    write(path, [user(), assistant("m1", 399_999, model=LARGE)])
     run(claude, store)
     assert rows(store) == []
-    append(path, [assistant("m2", 200_000, at=2, model=LARGE)])
+    append(path, [assistant("m2", 400_000, at=2, model=LARGE)])
     run(claude, store)
 
     (row,) = rows(store)
-    assert (row.level, row.threshold, row.line_ratio) == ("notice", "200000@tokens", 0.2)
+    assert (row.level, row.threshold, row.line_ratio) == ("notice", "400000@tokens", 0.4)
 
 
 def test_a_projects_own_policy_decides(

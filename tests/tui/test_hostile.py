@@ -91,7 +91,7 @@ async def test_a_toast_of_a_level_is_harmless(stage: Stage) -> None:
         await it.until(lambda: it.toasts)
         await it.calm()
         assert is_harmless(it)
-        assert "notice: 70% reached" in it.words
+        assert "notice: 70 % reached" in it.words
         assert "see [/foo] and [bold red]x[/]" in it.words
 
 

@@ -58,7 +58,7 @@ async def test_each_level_is_told_once(stage: Stage) -> None:
             append(path, answer(tokens))
             await told(it, *levels[:number])
         assert all("Fill [/foo] it" in toast for toast in it.toasts)
-        assert "emergency: 95% reached" in it.words
+        assert "emergency: 95 % reached" in it.words
         append(path, answer(191_000))
         await it.until(lambda: "191 k" in it.words, SOON_S)
         await nothing_more(it)
@@ -73,8 +73,8 @@ async def test_of_several_levels_at_once_the_highest_is_told(stage: Stage) -> No
         await it.until(lambda: it.toasts, SOON_S)
         await nothing_more(it)
         (toast,) = it.toasts
-        assert toast.startswith("emergency: 95% reached")
-        assert "96% of the window is in use" in toast
+        assert toast.startswith("emergency: 95 % reached")
+        assert "96 % of the window is in use" in toast
 
 
 async def test_what_was_reached_before_the_start_is_not_told(demo: Stage) -> None:
@@ -98,7 +98,7 @@ async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
         await it.until(lambda: "≈4 %" in it.words and "↻1" in it.words, SOON_S)
         append(path, answer(151_000, 3))
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
-        assert all(toast.startswith("notice: 70% reached") for toast in it.toasts)
+        assert all(toast.startswith("notice: 70 % reached") for toast in it.toasts)
 
 
 async def test_a_level_is_told_when_another_ctxtop_stored_it(
@@ -112,19 +112,19 @@ async def test_a_level_is_told_when_another_ctxtop_stored_it(
         append(path, answer(165_000))
         await it.until(lambda: "83 %" in it.words, SOON_S)
         await it.until(lambda: it.toasts, SOON_S)
-        assert it.toasts[0].startswith("warning: 80% reached")
+        assert it.toasts[0].startswith("warning: 80 % reached")
 
 
 async def test_a_very_large_window_and_an_agent_have_words_of_their_own(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill it", 0), answer(100_000, 0, LARGE))
     async with opened(stage) as it:
-        append(path, answer(210_000, 1, LARGE))
+        append(path, answer(410_000, 1, LARGE))
         await it.until(lambda: it.toasts, SOON_S)
-        assert it.toasts == ["notice: 200 k tokens reached\nFill it\n21% of the window is in use"]
+        assert it.toasts == ["notice: 400 k tokens reached\nFill it\n41 % of the window is in use"]
         agent_files(path, "a1", {"agentType": "reviewer"}, prompt("?", 2), answer(150_000, 3))
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
-        assert it.toasts[1].startswith("notice: 70% reached\nan agent of Fill it")
+        assert it.toasts[1].startswith("notice: 70 % reached\nan agent of Fill it")
 
 
 async def test_a_new_session_appears(stage: Stage) -> None:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .support import Opened, Stage
 
 SIZES = [(40, 10), (60, 20), (80, 24), (100, 30), (120, 40), (160, 50), (240, 70)]
-BAR = re.compile(r"[▄▖▁▃┃]{5,}")
+BAR = re.compile(r"[▄▖▁▃▏]{5,}")
 WINDOW_OF_THE_PICTURE = {"#c5c8c6", "#292929", "#ff5f57", "#febc2e", "#28c840"}
-NUMBERED = re.compile(r"[▄▖▁▃┃]{10,30} +(≈?\d+ %|–)")
+NUMBERED = re.compile(r"[▄▖▁▃▏]{10,30} +(≈?\d+ %|–)")
 
 
 def fits(it: Opened) -> bool:
