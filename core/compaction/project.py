@@ -89,7 +89,7 @@ def _paired(entries: list[Entry]) -> list[Entry]:
     answered = {
         piece.tool_use_id for entry in entries for piece in entry.pieces if is_result(piece)
     }
-    last = entries[-1].message_id if entries and entries[-1].role is Role.ASSISTANT else None
+    open_answer = _open_answer(entries)
     found: list[Entry] = []
     orphaned = False
     for entry in entries:
@@ -100,7 +100,7 @@ def _paired(entries: list[Entry]) -> list[Entry]:
             and not (
                 is_call(piece)
                 and piece.tool_use_id not in answered
-                and (last is None or entry.message_id != last)
+                and (open_answer is None or entry.message_id != open_answer)
             )
         )
         if orphaned and entry.type == "attachment" and _is_among_results(found):
@@ -110,6 +110,14 @@ def _paired(entries: list[Entry]) -> list[Entry]:
         if pieces:
             found.append(entry if pieces == entry.pieces else replace(entry, pieces=pieces))
     return found
+
+
+def _open_answer(entries: list[Entry]) -> str | None:
+    """Name the answer that nothing but its own results follows."""
+    if not _is_among_results(entries):
+        return None
+    answers = (each for each in reversed(entries) if each.role is Role.ASSISTANT)
+    return next((each.message_id for each in answers), None)
 
 
 def _is_among_results(entries: list[Entry]) -> bool:
