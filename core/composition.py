@@ -24,6 +24,12 @@ SCALE_LIMIT: Final = 2.0
 """No tokenizer is further from our estimate than this; what is, is something else."""
 
 
+AROUND_TOOLS: Final = 500
+"""Tokens that the API adds where there are tools; the client takes as many off (formats 3.2)."""
+
+AROUND: Final = "around them"
+
+
 class Share(msgspec.Struct, frozen=True):
     """A category, or a part of one."""
 
@@ -118,7 +124,7 @@ def _before(material: Material, counter: Counter) -> list[_Leaf]:
     """Make leaves of what stands before the conversation."""
     if material.overhead_tokens is not None:
         part = Part(Piece(PieceKind.META), tokens=material.overhead_tokens)
-        return [_Leaf(part, (Category.OVERHEAD,), material.overhead_tokens, estimated=True)]
+        return [_counted(part, (Category.OVERHEAD,), counter)]
     parts: list[tuple[Part, tuple[str, ...]]] = [
         (Part(Piece(PieceKind.META, text)), (Category.SYSTEM_PROMPT,)) for text in material.system
     ]
@@ -126,12 +132,19 @@ def _before(material: Material, counter: Counter) -> list[_Leaf]:
         (Part(Piece(PieceKind.TOOL_INPUT, schema, name)), tool_place(name))
         for name, schema in material.tools
     ]
-    return [_Leaf(part, place, counter.tokens(part.piece), estimated=True) for part, place in parts]
+    if material.tools:
+        around = Part(Piece(PieceKind.META), tokens=AROUND_TOOLS)
+        parts.append((around, (Category.SYSTEM_TOOLS, AROUND)))
+    return [_counted(part, place, counter) for part, place in parts]
 
 
 def _leaf(part: Part, counter: Counter) -> _Leaf:
+    return _counted(part, place_of(part.piece), counter)
+
+
+def _counted(part: Part, place: tuple[str, ...], counter: Counter) -> _Leaf:
     tokens = counter.tokens(part.piece) if part.tokens is None else part.tokens
-    return _Leaf(part, place_of(part.piece), tokens, not part.measured)
+    return _Leaf(part, place, tokens, not part.measured)
 
 
 def _shares(leaves: Sequence[_Leaf], total: int, depth: int = 0) -> list[Share]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from .conversation import PieceKind
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .conversation import Piece
     from .material import Part
 
 ITEMS: Final = 20
@@ -33,6 +35,15 @@ _TELLING: Final = (
     "prompt",
 )
 """Fields of a call that say what it is about, the most telling first."""
+
+
+_SUMMARY: Final = re.compile(r"<summary>\s*(.{1,200}?)\s*</summary>", re.DOTALL)
+"""What a notification of an agent's end says it was about (claude-code-live, Agents)."""
+
+_WORDS: Final = frozenset(
+    {PieceKind.PROMPT, PieceKind.TEXT, PieceKind.SUMMARY, PieceKind.META, PieceKind.AGENT_RETURN}
+)
+"""Kinds that are known by how their text begins."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -63,14 +74,19 @@ def largest(
     for number, (part, place, tokens) in chosen:
         piece = part.piece
         call = asked.get(piece.tool_use_id) if piece.tool_use_id else None
-        text = f"{call.name} {_telling(call.text)}" if call else _named(place) or piece.text
+        text = f"{call.name} {_telling(call.text)}" if call else _name(piece, place)
         what = " ".join(text[: WHAT_CHARS * 2].split())[:WHAT_CHARS]
         found.append(Item(place[0], what or place[0], tokens, part.line, superseded.get(number)))
     return tuple(found)
 
 
-def _named(place: tuple[str, ...]) -> str:
-    return " ".join(place[1:])
+def _name(piece: Piece, place: tuple[str, ...]) -> str:
+    if piece.text.startswith("<task-notification>"):
+        told = _SUMMARY.search(piece.text)
+        return told[1] if told else piece.text
+    if piece.kind in _WORDS and piece.text:
+        return piece.text
+    return " ".join(place[1:]) or piece.text
 
 
 def _telling(text: str) -> str:

@@ -11,12 +11,14 @@ from msgspec import UNSET, Raw, UnsetType
 from ...core.context_report import DEFERRED, ContextReport, Reported
 from ..clean import clean_title
 
+_NUMBER: Final = r"[\d.]{1,20}[km]?"
+
 _HEAD: Final = re.compile(
-    r"\*\*Model:\*\* (?P<model>\S+)\s+"
-    r"\*\*Tokens:\*\* (?P<used>[\d.]{1,20}[km]?) / (?P<window>[\d.]{1,20}[km]?) \((?P<percent>\d{1,9})%\)"
+    r"\*\*Model:\*\* (?P<model>\S{1,200})\s+"
+    rf"\*\*Tokens:\*\* (?P<used>{_NUMBER}) / (?P<window>{_NUMBER}) \((?P<percent>\d{{1,9}})%\)"
 )
 _ROW: Final = re.compile(
-    r"^\| (?P<name>[^|\n]{1,80}?) \| (?P<tokens>[\d.]{1,20}[km]?) \| [\d.]+% \|$", re.MULTILINE
+    rf"^\| (?P<name>[^|\n]{{1,80}}?) \| (?P<tokens>{_NUMBER}) \| [\d.]+% \|$", re.MULTILINE
 )
 _UNITS: Final = {"k": 1_000, "m": 1_000_000}
 

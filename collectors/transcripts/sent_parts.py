@@ -89,7 +89,7 @@ class Labels:
         """Take one message as it was sent apart."""
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for block in blocks if isinstance(blocks, list) else []:
+        for block in blocks if isinstance(blocks, (list, tuple)) else ():
             if isinstance(block, dict):
                 yield from self._block(block, str(message.get("role")))
 

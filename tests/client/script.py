@@ -120,7 +120,8 @@ def next_step(messages: list[Json]) -> tuple[Step | None, str]:
 def _after(steps: list[Step]) -> Step:
     """Answer what no step foresaw, such as an agent's notification."""
     last = steps[-1]
-    return Step([_text("Understood.")], last.input_tokens + 500, UNTOLD_OUTPUT)
+    more = last.input_tokens + 500
+    return Step([_text("Understood.")], more, UNTOLD_OUTPUT, counted=last.counted)
 
 
 def _step(body: str) -> Step:
