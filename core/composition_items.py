@@ -81,9 +81,10 @@ def largest(
 
 
 def _name(piece: Piece, place: tuple[str, ...]) -> str:
-    if piece.text.startswith("<task-notification>"):
+    if piece.kind is PieceKind.AGENT_RETURN:
         told = _SUMMARY.search(piece.text)
-        return told[1] if told else piece.text
+        if told:
+            return told[1]
     if piece.kind in _WORDS and piece.text:
         return piece.text
     return " ".join(place[1:]) or piece.text

@@ -60,7 +60,7 @@ _SAID: Final = {
     PieceKind.SUMMARY: Category.SUMMARIES,
 }
 
-_SKILL: Final = re.compile(r"Base directory for this skill: \S*?([^/\\\s]+)\s*$", re.MULTILINE)
+_SKILL: Final = re.compile(r"Base directory for this skill: \S*?([\w.:@-]+)\s*$", re.MULTILINE)
 """How the body of a skill begins when it is called (client 2.1.205 and later)."""
 
 _HOOK: Final = re.compile(r"\w+ hook feedback:|<user-prompt-submit-hook>")

@@ -99,11 +99,20 @@ def snapshot_of(attachment: dict[str, Any]) -> Snapshot:
     return Snapshot(
         system=tuple(strings_in(attachment.get("systemPrompt"))),
         tools=tuple(
-            (clean_title(str(tool.get("name") or "")), json.dumps(tool, ensure_ascii=False))
+            (
+                clean_title(str(tool.get("name") or "")),
+                json.dumps(_as_sent(tool), ensure_ascii=False),
+            )
             for tool in (tools if isinstance(tools, list) else [])
             if isinstance(tool, dict)
         ),
     )
+
+
+def _as_sent(tool: dict[str, Any]) -> dict[str, Any]:
+    # A snapshot holds the description twice: beside what is sent, and in it (client 2.1.329).
+    whole = tool.get("schema")
+    return whole if isinstance(whole, dict) and "description" in whole else tool
 
 
 def strings_in(value: Any) -> Iterable[str]:  # noqa: ANN401 -- any JSON

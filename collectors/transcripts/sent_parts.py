@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from ...core.conversation import Piece, PieceKind, Snapshot
 from ...core.material import Part, part_of
+from ..clean import clean_title
+from .agent_returns import NOTIFICATION
 from .attached import snapshot_of, strings_in
 from .line_types import MACHINE_TEXT
 from .pieces import MEDIA
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _BLANK: Final = re.compile(r"\s+")
+
+_REMINDER_END: Final = "</system-reminder>"
 
 _REMINDER: Final = "<system-reminder>"
 """How what the client adds by itself begins; it is also written into the result before it."""
@@ -111,7 +115,8 @@ class Labels:
         if known:
             return known[0]
         text = json.dumps(block["input"], ensure_ascii=False)
-        return Part(Piece(PieceKind.TOOL_INPUT, text, str(block.get("name")), block["id"]))
+        name = clean_title(str(block.get("name") or ""))
+        return Part(Piece(PieceKind.TOOL_INPUT, text, name, block["id"]))
 
     def _result(self, block: Json) -> Iterator[Part]:
         known = self._parts.get(_call_key(block["tool_use_id"], call=False))
@@ -134,11 +139,19 @@ class Labels:
             yield from known
         elif role == "assistant":
             yield Part(Piece(PieceKind.TEXT, text))
+        elif NOTIFICATION in text:
+            # It is sent with a word before it that no person said it (client 2.1.329).
+            line = self._line_of(text[text.index(NOTIFICATION) :])
+            yield Part(Piece(PieceKind.AGENT_RETURN, text), line)
         elif text.startswith(_REMINDER):
             yield Part(Piece(PieceKind.ATTACHMENT, text))
         else:
             kind = PieceKind.META if MACHINE_TEXT.match(text) else PieceKind.PROMPT
             yield Part(Piece(kind, text))
+
+    def _line_of(self, notification: str) -> int | None:
+        known = self._parts.get(_key(notification.rstrip().removesuffix(_REMINDER_END)))
+        return known[0].line if known else None
 
 
 def _key(text: str) -> str:

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
+from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.composing import read_composition
+from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.collectors.transcripts.context_report import read_context_text, read_context_usage
 from ctxtop.core.composition_kinds import Category
 from ctxtop.core.context_report import ContextReport, Reported
 from ctxtop.core.material import Source
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.writer import Writer
 
+from ..recorder import Recorder
 from . import mcp_server
 
 if TYPE_CHECKING:
@@ -70,6 +74,33 @@ def ours(lab: Lab, session_id: str) -> Composition:
         return read_composition(db, lab.config.resolve() / "projects", session_id)
 
 
+def bare(lab: Lab, session_id: str) -> Composition:
+    """Take the same context apart without what the client wrote down as sent."""
+    folder = lab.root / "bare"
+    (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
+    copied = folder / "projects" / path.parent.name / path.name
+    copied.parent.mkdir(parents=True)
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(b'{"type":"api-request')]
+    copied.write_bytes(b"".join(kept))
+    store = folder / "ctxtop.db"
+    with closing(Writer(store)) as writer:
+        Collector(ClaudeFolder(folder.resolve()), writer, Recorder()).scan()
+    with closing(open_reader(store)) as db:
+        return read_composition(db, folder.resolve() / "projects", session_id)
+
+
+def agree(sent: Composition, projected: Composition) -> None:
+    """Both sources say the same of what they know, category by category."""
+    assert projected.source is Source.PROJECTION
+    assert projected.total_tokens == sent.total_tokens
+    known = {each.name: each.tokens for each in projected.categories}
+    known.pop(Category.UNEXPLAINED, None)
+    for each in sent.categories:
+        share = known.get(each.name, 0) / sum(known.values())
+        assert share == pytest.approx(each.share, abs=0.02), each.name
+
+
 def compare(name: str, found: Composition, report: ContextReport) -> None:
     """Print both side by side, and let no category of weight differ by more than a tenth."""
     assert found.source is Source.REQUESTS
@@ -99,6 +130,7 @@ def test_a_session_with_tools(lab: Lab) -> None:
     report = asked(lab, turn.session_id)
     found = ours(lab, turn.session_id)
     compare("tools", found, report)
+    agree(found, bare(lab, turn.session_id))
     reads = [item for item in found.largest if item.what == f"Read {file}"]
     assert len(reads) == 2
     assert sum(item.superseded is not None for item in reads) == 1
@@ -119,6 +151,7 @@ def test_a_session_with_mcp_memory_and_skills(lab: Lab) -> None:
     report = asked(lab, turn.session_id, env)
     found = ours(lab, turn.session_id)
     compare("MCP, memory and skills", found, report)
+    agree(found, bare(lab, turn.session_id))
     memory = next(each for each in found.categories if each.name == Category.MEMORY)
     assert memory.parts[0].name == str(lab.project / "CLAUDE.md")
     skills = next(each for each in found.categories if each.name == Category.SKILLS)
@@ -139,6 +172,7 @@ def test_a_compacted_session_with_an_agent(lab: Lab) -> None:
     report = asked(lab, turn.session_id)
     found = ours(lab, turn.session_id)
     compare("compacted, with an agent", found, report)
+    agree(found, bare(lab, turn.session_id))
     assert Category.SUMMARIES in {each.name for each in found.categories}
     (agent,) = lab.ctxtop().agents
     with closing(open_reader(lab.store)) as db:
