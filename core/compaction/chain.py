@@ -96,11 +96,20 @@ def _leaf(lines: Lines, remembered: str | None) -> str | None:
     ]
     if remembered is not None and remembered in lines:
         answer = lines[remembered].message_id
-        for uuid in spoken:
-            for each in _upwards(lines, uuid):
-                if each.uuid == remembered or (answer and each.message_id == answer):
-                    return uuid
+        same = {uuid for uuid, each in lines.items() if answer and each.message_id == answer}
+        below = _below(lines, {remembered, *same})
+        spoken = [uuid for uuid in spoken if uuid in below] or spoken
     return spoken[0] if spoken else None
+
+
+def _below(lines: Lines, roots: set[str]) -> set[str]:
+    children = _children(lines)
+    found, following = set(roots), list(roots)
+    while following:
+        below = {each.uuid or "" for each in children.get(following.pop(), ())} - found
+        found |= below
+        following += below
+    return found
 
 
 def _upwards(lines: Lines, uuid: str | None) -> Iterator[Entry]:
@@ -145,15 +154,20 @@ def _with_siblings(chain: list[Entry], lines: Lines) -> list[Entry]:
             aside.setdefault(called[answered], []).append(entry)
     if not aside:
         return chain
-    children: dict[str | None, list[Entry]] = {}
-    for entry in lines.values():
-        children.setdefault(entry.parent, []).append(entry)
+    children = _children(lines)
     whole: list[Entry] = []
     for entry in chain:
         whole.append(entry)
         for sibling in sorted(aside.get(entry.uuid, ()), key=lambda each: each.at or 0):
             whole += [sibling, *_attached(sibling, children)]
     return whole
+
+
+def _children(lines: Lines) -> dict[str | None, list[Entry]]:
+    children: dict[str | None, list[Entry]] = {}
+    for entry in lines.values():
+        children.setdefault(entry.parent, []).append(entry)
+    return children
 
 
 def _is_answer(entry: Entry) -> bool:

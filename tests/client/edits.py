@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 Lines = list[Json]
-Edit = "Callable[[Lines], Lines]"
 
 TORN: Final = b'{"type":"user","uuid":"half","message":{"role":"us'
 
@@ -164,10 +163,10 @@ def compacted(
         meta["preservedSegment"] = ends
     if ids and not segment:
         meta["preservedMessages"] = {"anchorUuid": named[anchor], "uuids": ids, "allUuids": ids}
-    boundary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": meta}
+    boundary: Json = {"type": "system", "subtype": "compact_boundary", "compactMetadata": meta}
     boundary |= {"uuid": named["boundary"], "parentUuid": None, "logicalParentUuid": last["uuid"]}
     boundary |= {"content": "Conversation compacted", "level": "info", "isMeta": False}
-    summary = {"type": "user", "uuid": named["summary"], "parentUuid": named["boundary"]}
+    summary: Json = {"type": "user", "uuid": named["summary"], "parentUuid": named["boundary"]}
     summary |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
     summary |= {"message": {"role": "user", "content": "SUMMARY"}}
     return [

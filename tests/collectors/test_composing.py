@@ -89,7 +89,7 @@ def session() -> list[JsonLine]:
     second = {"role": "user", "content": [read]}
     shape = {"system": [text(SYSTEM)], "tools": TOOLS}
     head = {"sessionId": SESSION, "timestamp": "2026-11-20T10:00:05.000Z"}
-    request = {"type": "api-request"} | head | {"querySource": "sdk", "shapeHash": "s"}
+    request: JsonLine = {"type": "api-request"} | head | {"querySource": "sdk", "shapeHash": "s"}
     request |= {"params": {"model": "claude-haiku-4-5"}, "keep": 0}
     tail = [hashed(first), hashed(said), hashed(second)]
     prompt = user("Fix the shop, please.")
