@@ -23,7 +23,8 @@ def project(entries: Sequence[Entry]) -> list[Entry]:
 
     Texts that the client replaced are replaced; `messages_of` makes messages of the entries.
     What the client adds at its start is not among them: the word that a call was interrupted,
-    "No response requested.", and the next prompt.
+    "No response requested.", and the next prompt. Nor is the warning that it says before each
+    notification of an agent's end, some hundred tokens.
     """
     replaced = dict(pair for entry in entries for pair in entry.replaced)
     said = [entry for entry in follow_chain(entries) if _is_said(entry)]

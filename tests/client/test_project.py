@@ -117,3 +117,11 @@ def test_kept_lines_that_were_removed(lab: Lab) -> None:
         return [line for line in compacted(lines, kept) if line not in kept]
 
     resume(lab, write_edited(path, removed), "removed")
+
+
+def test_what_agents_gave_back(lab: Lab) -> None:
+    lab.define_agent("worker")
+    session_id = lab.turn(
+        "Delegate. [[agent:worker|Build it <<say:Built.>>]] [[bash:seq 1 9]] [[say:ok]]"
+    ).session_id
+    resume(lab, session_id, "with an agent's notification")

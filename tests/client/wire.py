@@ -18,6 +18,14 @@ Json = dict[str, Any]
 _BLANK: Final = re.compile(r"\s+")
 
 
+_WARNED: Final = re.compile(
+    r"(?:<system-reminder>\s*)?\[SYSTEM NOTIFICATION - NOT USER INPUT\].*?"
+    r"(<task-notification>.*?</task-notification>)(?:\s*</system-reminder>)?",
+    re.DOTALL,
+)
+"""What the client says before a notification, each time it sends it; no line holds it."""
+
+
 class Said:
     """What one role said until the other spoke; the API joins such messages itself."""
 
@@ -75,4 +83,4 @@ def _take(said: Said, block: Json) -> None:
         parts = [content] if isinstance(content, str) else [one.get("text", "") for one in content]
         said.text += "".join(parts)
     else:
-        said.text += block.get("thinking") or block.get("text") or ""
+        said.text += _WARNED.sub(r"\1", block.get("thinking") or block.get("text") or "")
