@@ -100,11 +100,13 @@ class Entry(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
     thinking_tokens: int | None = None
     """Of the output, where the API told them apart."""
+    leaf: str | None = None
+    """The line that the client remembers as its newest (`last-prompt`)."""
     request: str | None = None
     """Id of the `api-request` that it answers."""
     sidechain: bool = False
     hidden: bool = False
-    """Never sent: made up by the client, or for the person's eyes alone."""
+    """Never sent: an error of the API's, written down in the place of an answer."""
     boundary: Boundary | None = None
     snapshot: Snapshot | None = None
     replaced: tuple[tuple[str, str], ...] = ()

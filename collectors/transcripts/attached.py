@@ -44,6 +44,9 @@ _SAID_IN: Final = (
 )
 """Fields that hold what the model reads, where the client did not write it down as sent."""
 
+_FILE_HEAD: Final = "Contents of "
+"""How each memory file begins in the text that shows them all (client 2.1.329)."""
+
 _NAMED_IN: Final = ("filename", "displayPath", "path", "planFilePath")
 
 _REMINDER_CHARS: Final = 458
@@ -54,18 +57,40 @@ their own: characters of it in client 2.1.329, which writes it down."""
 def attached_pieces(
     kind: str, attachment: dict[str, Any], rendered: list[Any] | None
 ) -> tuple[Piece, ...]:
-    """Make the piece that an attachment is; none where the model reads nothing of it."""
+    """Make the pieces that an attachment is; none where the model reads nothing of it."""
     if kind in UNSENT:
         return ()
-    if rendered is not None:
-        text = "\n".join(strings_in([_content(each) for each in rendered]))
-    elif kind == "queued_command":
+    if rendered is None and kind == "queued_command":
         return _queued(attachment)
+    if rendered is not None:
+        # Each is a text of its own in the request.
+        texts = ["\n".join(strings_in(_content(each))) for each in rendered]
     else:
-        text = "\n".join(strings_in([attachment.get(name) for name in _SAID_IN]))
+        texts = ["\n".join(strings_in([attachment.get(name) for name in _SAID_IN]))]
         if kind in {"task_reminder", "todo_reminder"}:
-            text += " " * _REMINDER_CHARS
-    return (Piece(PieceKind.ATTACHMENT, text, kind, path=_path(attachment)),) if text else ()
+            texts[0] += " " * _REMINDER_CHARS
+    path = _path(attachment)
+    return tuple(
+        Piece(PieceKind.ATTACHMENT, part, kind, path=named or path)
+        for text in texts
+        for named, part in _by_file(text, attachment)
+    )
+
+
+def _by_file(text: str, attachment: dict[str, Any]) -> Iterable[tuple[str | None, str]]:
+    """Cut the text that shows memory files where each begins; what is before has no path."""
+    files = attachment.get("files")
+    paths = [
+        file["path"]
+        for file in (files if isinstance(files, list) else [])
+        if isinstance(file, dict) and isinstance(file.get("path"), str)
+    ]
+    found = sorted((text.find(f"{_FILE_HEAD}{path}"), path) for path in paths)
+    starts = [(0, None), *((start, clean_path(path)) for start, path in found if start > 0)]
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    for (start, path), end in zip(starts, ends, strict=True):
+        if text[start:end]:
+            yield path, text[start:end]
 
 
 def snapshot_of(attachment: dict[str, Any]) -> Snapshot:
@@ -74,11 +99,20 @@ def snapshot_of(attachment: dict[str, Any]) -> Snapshot:
     return Snapshot(
         system=tuple(strings_in(attachment.get("systemPrompt"))),
         tools=tuple(
-            (clean_title(str(tool.get("name") or "")), json.dumps(tool, ensure_ascii=False))
+            (
+                clean_title(str(tool.get("name") or "")),
+                json.dumps(_as_sent(tool), ensure_ascii=False),
+            )
             for tool in (tools if isinstance(tools, list) else [])
             if isinstance(tool, dict)
         ),
     )
+
+
+def _as_sent(tool: dict[str, Any]) -> dict[str, Any]:
+    # A snapshot holds the description twice: beside what is sent, and in it (client 2.1.329).
+    whole = tool.get("schema")
+    return whole if isinstance(whole, dict) and "description" in whole else tool
 
 
 def strings_in(value: Any) -> Iterable[str]:  # noqa: ANN401 -- any JSON

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SYNTHETIC: Final = "<synthetic>"
-"""The model of an answer that the client made up: it is never sent."""
+"""The model of an answer that the client made up; no API ever measured it."""
+
+LAST_PROMPT: Final = "last-prompt"
+"""The line in which the client remembers which line is its newest."""
 
 SKIPPED: Final = (b'{"type":"api-request', b'{"type":"file-history', b'{"type":"cost-state')
 """How lines begin that are no part of the conversation and often long."""
@@ -83,9 +86,9 @@ class _Line(msgspec.Struct, rename="camel"):
     is_sidechain: bool | None = None
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
-    is_visible_in_transcript_only: bool | None = None
     is_api_error_message: bool | None = None
     request_ref: str | None = None
+    leaf_uuid: str | None = None
     origin: _Origin | None = None
     message: Raw | UnsetType = UNSET
     content: Raw | UnsetType = UNSET
@@ -96,7 +99,9 @@ class _Line(msgspec.Struct, rename="camel"):
     replacements: list[_Replacement] | None = None
 
 
-_CHAINED: Final = frozenset({"user", "assistant", "system", "attachment"})
+_CHAINED: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+"""Types of lines that have a parent; older clients wrote `progress` between two others."""
+
 _line: Final = msgspec.json.Decoder(_Line)
 _said: Final = msgspec.json.Decoder(_Said)
 
@@ -143,7 +148,7 @@ def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0
     if not text or text.startswith(SKIPPED):
         return None
     line = _decode(text)
-    if line is None or (line.type not in _CHAINED and not line.replacements):
+    if line is None or not (line.type in _CHAINED or line.replacements or line.leaf_uuid):
         return None
     entry = Entry(
         offset=offset,
@@ -156,6 +161,7 @@ def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0
         at=to_ms(line.timestamp),
         sidechain=bool(line.is_sidechain),
         request=line.request_ref,
+        leaf=line.leaf_uuid if line.type == LAST_PROMPT else None,
     )
     if line.type == "assistant":
         return _answer(entry, line, calls)
@@ -193,16 +199,16 @@ def _message(raw: Raw | UnsetType) -> _Said:
 
 def _answer(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
     said = _message(line.message)
-    made_up = said.model == SYNTHETIC or bool(line.is_api_error_message)
+    failed = bool(line.is_api_error_message)
     answer = replace(
         entry,
         role=Role.ASSISTANT,
         pieces=pieces_of(said.content, PieceKind.TEXT, calls),
         message_id=said.id,
         model=clean_title(said.model or "") or None,
-        hidden=made_up,
+        hidden=failed,
     )
-    if said.usage is None or made_up:
+    if said.usage is None or said.model == SYNTHETIC or failed:
         return answer
     spent, context = read_usage(said.usage)
     details = said.usage.output_tokens_details
@@ -224,7 +230,6 @@ def _user(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
         entry,
         role=Role.USER,
         pieces=pieces_of(_message(line.message).content, kind, calls),
-        hidden=bool(line.is_visible_in_transcript_only) and not line.is_compact_summary,
     )
 
 

@@ -1,1 +1,1 @@
-"""When and how a conversation is made shorter."""
+"""A conversation as it can be made smaller: what the model sees of it, and what could leave."""

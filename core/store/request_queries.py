@@ -26,6 +26,15 @@ def requests(
     return records(RequestRow, db, _REQUESTS, {"session_id": session_id, "agent_id": agent_id})
 
 
+def transcript(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> tuple[int, str] | None:
+    """Give the file of a session, or of one of its agents: its id and its path in projects/."""
+    asked = {"session_id": session_id, "agent_id": agent_id}
+    row = db.execute(_TRANSCRIPT, asked).fetchone()
+    return (row["file_id"], row["path"]) if row else None
+
+
 def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[int] | None:
     """List the keys of a request's messages; None where a request that it repeats is missing.
 
@@ -72,12 +81,14 @@ def _joined(tails: list[tuple[int, tuple[int, ...]]]) -> list[int] | None:
     return messages
 
 
-_REQUESTS: Final = """
-WITH chosen AS (
-    SELECT file_id FROM file WHERE session_id = :session_id
-        AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
-    ORDER BY gone, mtime_ns DESC, path LIMIT 1
-)
+_TRANSCRIPT: Final = """
+SELECT file_id, path FROM file WHERE session_id = :session_id
+    AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
+ORDER BY gone, mtime_ns DESC, path LIMIT 1
+"""
+
+_REQUESTS: Final = f"""
+WITH chosen AS ({_TRANSCRIPT})
 SELECT r.file_id, r.request, r.offset, r.length, r.at, r.model, r.query_source, r.shape,
     (SELECT MIN(a.message_id) FROM response a
         WHERE a.file_id = r.file_id AND a.request = r.request)

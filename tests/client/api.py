@@ -9,6 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
+from .counting import count_request
 from .script import Step, next_step, texts_of, usage_of
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ SUMMARY: Final = (
     "<analysis>Everything was looked at.</analysis>\n"
     "<summary>\n1. Primary Request and Intent: the work goes on.\n2. Files: src/shop.py\n</summary>"
 )
-
-CHARS_A_TOKEN: Final = 4
 
 OVERLOADED: Final = (529, "Overloaded")
 
@@ -73,10 +72,12 @@ class ScriptedApi:
     def _answer(self, exchange: Json) -> Step:
         body = exchange["body"]
         if exchange["path"].endswith("/count_tokens"):
-            tokens = len(json.dumps(body)) // CHARS_A_TOKEN
+            tokens = count_request(body)
             exchange |= {"what": "count", "status": 200, "reply": {"input_tokens": tokens}}
             return Step()
         step = self._step(body, exchange)
+        if step.counted:
+            step.input_tokens = count_request(body)
         if step.error:
             status, words = step.error
             error = {"type": _KINDS.get(status, "api_error"), "message": words}

@@ -40,6 +40,8 @@ class Step:
     blocks: list[Json] = field(default_factory=list)
     input_tokens: int = UNTOLD_USAGE
     output_tokens: int = UNTOLD_OUTPUT
+    counted: bool = False
+    """The input is counted of the request itself, as the real API does."""
     loop: list[int] = field(default_factory=list)
     """Input of each pass of a server-side tool loop, where there was one; usage is their sum."""
     wait_s: float = 0.0
@@ -118,7 +120,8 @@ def next_step(messages: list[Json]) -> tuple[Step | None, str]:
 def _after(steps: list[Step]) -> Step:
     """Answer what no step foresaw, such as an agent's notification."""
     last = steps[-1]
-    return Step([_text("Understood.")], last.input_tokens + 500, UNTOLD_OUTPUT)
+    more = last.input_tokens + 500
+    return Step([_text("Understood.")], more, UNTOLD_OUTPUT, counted=last.counted)
 
 
 def _step(body: str) -> Step:
@@ -195,9 +198,10 @@ def _wait(step: Step, rest: str) -> None:
 
 
 def _usage(step: Step, rest: str) -> None:
-    """`usage:INPUT` or `usage:INPUT/OUTPUT`."""
+    """`usage:INPUT` or `usage:INPUT/OUTPUT`; an input of `counted` is the request's own."""
     given, _, out = rest.partition("/")
-    step.input_tokens = int(given)
+    step.counted = given == "counted"
+    step.input_tokens = step.input_tokens if step.counted else int(given)
     step.output_tokens = int(out) if out else step.output_tokens
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...core.agents import Agent
+    from ...core.composition import Composition, Share
     from ...core.context import Context
     from ...core.forecast import Forecast
     from ...core.outlook import Outlook
@@ -289,6 +290,39 @@ def summary(row: SummaryRow) -> Record:
         "at": time_of(row.at),
         "tokens": count_of(row.estimated_tokens, row.text),
         "text": row.text,
+    }
+
+
+def composition(session_id: str, agent_id: str | None, found: Composition) -> Record:
+    """The object of `ctxtop context`."""
+    return {
+        "session_id": session_id,
+        "agent_id": agent_id,
+        "total_tokens": found.total_tokens,
+        "estimated": found.estimated,
+        "source": found.source.value,
+        "later_tokens": found.later_tokens,
+        "categories": [_share(each) for each in found.categories],
+        "largest": [
+            {
+                "kind": item.kind,
+                "what": item.what,
+                "tokens": item.tokens,
+                "line": item.line,
+                "superseded": item.superseded,
+            }
+            for item in found.largest
+        ],
+    }
+
+
+def _share(found: Share) -> Record:
+    return {
+        "name": found.name,
+        "tokens": found.tokens,
+        "share": found.share,
+        "estimated": found.estimated,
+        "parts": [_share(each) for each in found.parts],
     }
 
 

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...collectors.clean import clean_text
+from ...core.material import Source
 from ...core.policy.kinds import words
 from ...core.policy.policy import Origin
 from ...core.tokens import count_of
 from ..formats import NOTHING, age, model, percent, tokens
-from .cells import fill, gauge, level, moment, returned, session_id, shorten, since
+from .cells import bar, fill, gauge, level, moment, returned, session_id, shorten, since
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...core.agents import Agent
+    from ...core.composition import Composition, Share
     from ...core.policy.policy import Policy, PolicyNotice, Resolved
     from ...core.sessions import Session
     from ...core.store.rows import CompactionRow, SummaryRow
@@ -29,6 +31,14 @@ TEXT_LINES: Final = 12
 
 BEGINNING: Final = 300
 """Characters of a text that a row may show; no terminal has more room."""
+
+SMALLEST_SHARE: Final = 0.01
+"""Of a category's part that is worth a row; `--json` has all."""
+
+SHOWN_PARTS: Final = 5
+"""Of each category."""
+
+SHARE_CELLS: Final = 24
 
 Rows = Iterable[Sequence[Cell | str]]
 
@@ -231,6 +241,55 @@ def summaries(found: Iterable[SummaryRow]) -> list[str]:
             lines.append(paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet"))
         lines.append("")
     return lines[:-1]
+
+
+def composition(found: Composition) -> list[str]:
+    """Lay out `ctxtop context`: the categories with their largest parts, then the items."""
+    columns = [
+        Column("what fills it", flexible=True),
+        Column("tokens", right=True),
+        Column("share", right=True),
+        Column("", rank=1),
+    ]
+    rows: list[Sequence[Cell | str]] = []
+    for each in found.categories:
+        rows.append(_share_row(each, Cell(each.name)))
+        shown = [part for part in each.parts if part.share >= SMALLEST_SHARE][:SHOWN_PARTS]
+        rows += [_share_row(part, Cell(f"  {part.name}", "quiet")) for part in shown]
+    lines = [_in_all(found), "", *draw(columns, rows, terminal_width())]
+    if not found.largest:
+        return lines
+    items: Rows = (
+        [
+            f"≈{tokens(item.tokens)}",
+            "" if item.line is None else str(item.line),
+            item.kind,
+            item.what,
+            Cell(item.superseded or "", "notice"),
+        ]
+        for item in found.largest
+    )
+    heads = [
+        Column("tokens", right=True),
+        Column("line", right=True, rank=2),
+        Column("kind", rank=3),
+        Column("largest items", flexible=True),
+        Column("superseded", rank=1),
+    ]
+    return [*lines, "", *draw(heads, items, terminal_width())]
+
+
+def _share_row(found: Share, name: Cell) -> Sequence[Cell | str]:
+    number = f"{'≈' if found.estimated else ''}{tokens(found.tokens)}"
+    return [name, number, percent(found.share), Cell(bar(found.share, SHARE_CELLS), name.colour)]
+
+
+def _in_all(found: Composition) -> str:
+    sure = "estimated: nothing was measured yet" if found.estimated else "measured"
+    how = "as its requests were sent" if found.source is Source.REQUESTS else "by its transcript"
+    later = f", then ≈{tokens(found.later_tokens)} more" if found.later_tokens else ""
+    sign = "≈" if found.estimated else ""
+    return f"{sign}{tokens(found.total_tokens)} tokens in context ({sure}), {how}{later}"
 
 
 def scanned(record: Record) -> list[str]:

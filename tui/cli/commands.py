@@ -16,7 +16,7 @@ from .cells import shorten
 from .columns import output_encoding, put
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
-from .report import DONE, FAILED, INTERRUPTED, USAGE, say
+from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .start import open_dashboard, resolve
 
 if TYPE_CHECKING:
@@ -157,6 +157,34 @@ def summaries(context: click.Context, *, session: str | None, search: str) -> in
             context,
             [as_json.summary(each) for each in listed],
             lambda: _table().summaries(listed) or _nothing(found, what, session),
+        )
+
+
+@group.command("context")
+@reading
+@click.argument("session")
+@click.option("--agent", metavar="ID", help="Of this agent; the start of its id is enough.")
+@click.pass_context
+def composition(context: click.Context, *, session: str, agent: str | None) -> int:
+    """Say what fills a session's context, or an agent's, and its largest items.
+
+    The start of SESSION's id is enough.
+    """
+    from ...collectors.composing import NothingToComposeError, read_composition
+
+    with open_reading(chosen(context)) as found:
+        session_id = found.session_id(session) or session
+        agent_id = found.agent_id(session_id, agent)
+        try:
+            composed = read_composition(
+                found.db, found.places.folder.projects, session_id, agent_id
+            )
+        except NothingToComposeError as error:
+            raise RefusedError(str(error)) from error
+        return _emit(
+            context,
+            as_json.composition(session_id, agent_id, composed),
+            lambda: _table().composition(composed),
         )
 
 

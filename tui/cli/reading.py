@@ -58,6 +58,26 @@ class Reading(msgspec.Struct, frozen=True):
             )
         return found[0]
 
+    def agent_id(self, session_id: str, start: str | None) -> str | None:
+        """Complete the start of the id of a session's agent; raises RefusedError as above."""
+        if start is None:
+            return None
+        wanted = start.encode("utf-8", "replace").decode()
+        known = {each.agent_id for each in self.agents(session_id)}
+        found = sorted(each for each in known if each.startswith(wanted))
+        if wanted in known:
+            return wanted
+        if not found:
+            raise RefusedError(
+                f"no agent of session {session_id} begins with {wanted!r};"
+                f" `ctxtop agents --session {session_id}` lists them"
+            )
+        if len(found) > 1:
+            raise RefusedError(
+                f"{len(found)} agents begin with {wanted!r}: give more of the id, e.g. {found[0]}"
+            )
+        return found[0]
+
     def sessions(self, only: str | None = None) -> list[Session]:
         """Every session, or the one named, newest activity first."""
         found = fleet.read_sessions(self.db, self.now_ms, _one(only), self.policies)

@@ -1,0 +1,162 @@
+"""What fills a context, from its transcript and from what its client wrote down as sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ..core.compaction.project import project
+from ..core.composition import Composition, compose
+from ..core.conversation import Entry, Role
+from ..core.material import Material, Part, Source, parts_of, read_thoughts
+from ..core.plain_tokens import CountedOnce, PlainTokens
+from ..core.store import request_queries
+from ..core.thinking import without_dropped
+from .clean import clean_title
+from .transcripts.conversation import read_conversation
+from .transcripts.sent_parts import Labels, read_request, read_shape
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ..core.material import Counter, Thought
+
+
+class NothingToComposeError(Exception):
+    """There is no transcript to look into; the message says why and what to do."""
+
+
+def read_composition(
+    db: sqlite3.Connection,
+    projects: Path,
+    session_id: str,
+    agent_id: str | None = None,
+    counter: Counter | None = None,
+) -> Composition:
+    """Take the context of a session, or of one of its agents, apart as it is now.
+
+    Raises NothingToComposeError where it has no transcript, or one without a conversation.
+    """
+    who = f"agent {agent_id}" if agent_id else f"session {session_id}"
+    found = request_queries.transcript(db, session_id, agent_id)
+    if found is None:
+        raise NothingToComposeError(f"{who} has no transcript: nothing says what fills it")
+    file_id, relative = found
+    path = projects / relative
+    try:
+        entries = read_conversation(path)
+    except OSError as error:
+        why = error.strerror or error
+        raise NothingToComposeError(f"{who}: {path} cannot be read: {why}") from error
+    sent = project(entries)
+    if not sent:
+        raise NothingToComposeError(f"{who} says nothing yet: {path} holds no conversation")
+    model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
+    once = CountedOnce(counter or PlainTokens(model))
+    context = _Context(entries, sent, read_thoughts(entries, once), model)
+    material = _from_requests(db, file_id, path, context, agent_id, session_id)
+    composed = compose(material or _from_transcript(context, once), once)
+    items = tuple(replace(each, what=clean_title(each.what)) for each in composed.largest)
+    return replace(composed, largest=items)
+
+
+class _Context:
+    """A conversation cut at its last measured answer: what that answer saw, and what came since."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        sent: Sequence[Entry],
+        thoughts: dict[str | None, Thought],
+        model: str | None,
+    ) -> None:
+        self.entries: Final = entries
+        self.thoughts: Final = thoughts
+        boundary = max((each.offset for each in entries if each.boundary), default=-1)
+        self.answer: Final = next(
+            (
+                each
+                for each in reversed(sent)
+                if each.context_tokens and each.offset > boundary and each.message_id
+            ),
+            None,
+        )
+        cut = len(sent)
+        if self.answer:
+            of = self.answer.message_id
+            cut = next(place for place, each in enumerate(sent) if each.message_id == of)
+        self.before: Final = without_dropped(sent[:cut], model)
+        self.since: Final = sent[cut:]
+
+    @property
+    def measured_tokens(self) -> int | None:
+        return self.answer.context_tokens if self.answer else None
+
+    def parts(self, entries: Sequence[Entry]) -> tuple[Part, ...]:
+        return tuple(parts_of(entries, self.thoughts))
+
+
+def _from_requests(
+    db: sqlite3.Connection,
+    file_id: int,
+    path: Path,
+    context: _Context,
+    agent_id: str | None,
+    session_id: str,
+) -> Material | None:
+    """Take the request apart that the last measured answer answered; None without its parts."""
+    if context.answer is None:
+        return None
+    answered = context.answer.message_id
+    rows = request_queries.requests(db, session_id, agent_id)
+    row = next((each for each in reversed(rows) if each.message_id == answered), None)
+    if row is None or row.shape is None:
+        return None
+    keys = request_queries.sent_messages(db, file_id, row.request)
+    if keys is None:
+        return None
+    places = request_queries.part_places(db, file_id, [*keys, row.shape])
+    messages = read_request(path, keys, places, row.offset)
+    shape = read_shape(path, places.get(row.shape))
+    if messages is None or shape is None:
+        return None
+    labels = Labels(context.before, context.thoughts)
+    return Material(
+        parts=tuple(part for message in messages for part in labels.parts(message)),
+        later=context.parts(context.since),
+        system=shape.system,
+        tools=shape.tools,
+        measured_tokens=context.measured_tokens,
+        source=Source.REQUESTS,
+    )
+
+
+def _from_transcript(context: _Context, counter: Counter) -> Material:
+    snapshots = [each.snapshot for each in context.entries if each.snapshot]
+    system = next((each.system for each in reversed(snapshots) if each.system), ())
+    tools = next((each.tools for each in reversed(snapshots) if each.tools), ())
+    known = bool(system and tools)
+    return Material(
+        parts=context.parts(context.before),
+        later=context.parts(context.since),
+        system=system if known else (),
+        tools=tools if known else (),
+        overhead_tokens=None if known else _learnt_overhead(context, counter),
+        measured_tokens=context.measured_tokens,
+    )
+
+
+def _learnt_overhead(context: _Context, counter: Counter) -> int:
+    """Take what the first request had beyond its messages: system prompt and tools."""
+    first = next(
+        (each for each in context.entries if each.role is Role.ASSISTANT and each.context_tokens),
+        None,
+    )
+    if first is None:
+        return 0
+    seen = project([each for each in context.entries if each.offset < first.offset])
+    said = sum(counter.tokens(part.piece) for part in context.parts(seen) if part.tokens is None)
+    return max(0, (first.context_tokens or 0) - said)

@@ -1,0 +1,186 @@
+"""The way from the first entry to the newest one that a transcript's links show.
+
+Every rule was seen in client 2.1.329, which tests/client lets resume edited transcripts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ..conversation import Entry, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..conversation import Boundary
+
+Lines = dict[str, Entry]
+"""Entries by uuid, in the order of their file."""
+
+
+def follow_chain(entries: Sequence[Entry]) -> list[Entry]:
+    """List the entries that lead to the newest one, oldest first.
+
+    Only what follows the last boundary is followed, with what that boundary keeps. Of two
+    lines with one uuid the last counts.
+    """
+    lines = {entry.uuid: entry for entry in entries if entry.uuid}
+    if any(not entry.sidechain for entry in lines.values()):
+        # An agent's own file is a sidechain from its first line to its last.
+        lines = {uuid: entry for uuid, entry in lines.items() if not entry.sidechain}
+    lines = _after_last_boundary(_mended(lines))
+    leaf = _leaf(lines, next((each.leaf for each in reversed(entries) if each.leaf), None))
+    return _with_siblings([*_upwards(lines, leaf)][::-1], lines)
+
+
+def _mended(lines: Lines) -> Lines:
+    """Hang a line whose parent is missing behind the one before it in the file."""
+    mended, before = Lines(), None
+    for uuid, entry in lines.items():
+        lost = entry.parent is not None and entry.parent not in lines
+        mended[uuid] = replace(entry, parent=before) if lost else entry
+        before = uuid
+    return mended
+
+
+def _after_last_boundary(lines: Lines) -> Lines:
+    """Leave out what a compaction removed, and hang what it kept behind its anchor."""
+    last = next((entry for entry in reversed(lines.values()) if entry.boundary), None)
+    if last is None or last.boundary is None:
+        return lines
+    kept = _kept(last.boundary, lines)
+    remaining = {
+        uuid: entry for uuid, entry in lines.items() if entry.offset >= last.offset or uuid in kept
+    }
+    if not kept:
+        return remaining
+    for uuid, entry in remaining.items():
+        if uuid not in kept and entry.parent == last.boundary.anchor:
+            remaining[uuid] = replace(entry, parent=kept[-1])
+    for uuid, parent in zip(kept, (last.boundary.anchor, *kept), strict=False):
+        remaining[uuid] = replace(remaining[uuid], parent=parent)
+    return remaining
+
+
+def _kept(boundary: Boundary, lines: Lines) -> tuple[str, ...]:
+    """Name what stays, in its order: nothing where a line of it is missing."""
+    if boundary.anchor not in lines:
+        return ()
+    if boundary.kept:
+        return boundary.kept if all(uuid in lines for uuid in boundary.kept) else ()
+    if boundary.segment is None:
+        return ()
+    head, tail = boundary.segment
+    walked: list[str] = []
+    for entry in _upwards(lines, tail):
+        walked.append(entry.uuid or "")
+        if entry.uuid == head:
+            return tuple(reversed(walked))
+    return ()
+
+
+def _leaf(lines: Lines, remembered: str | None) -> str | None:
+    """Name the last line that nothing follows and that somebody's words lead to.
+
+    It leads on from the line that the client remembers, or from another of the same answer,
+    where there is such a line.
+    """
+    parents = {entry.parent for entry in lines.values()}
+    ends = [uuid for uuid in lines if uuid not in parents] or list(lines)[-1:]
+    spoken = [
+        uuid
+        for uuid in reversed(ends)
+        if any(each.type in {"user", "assistant"} for each in _upwards(lines, uuid))
+    ]
+    if remembered is not None and remembered in lines:
+        answer = lines[remembered].message_id
+        same = {uuid for uuid, each in lines.items() if answer and each.message_id == answer}
+        below = _below(lines, {remembered, *same})
+        spoken = [uuid for uuid in spoken if uuid in below] or spoken
+    return spoken[0] if spoken else None
+
+
+def _below(lines: Lines, roots: set[str]) -> set[str]:
+    children = _children(lines)
+    found, following = set(roots), list(roots)
+    while following:
+        below = {each.uuid or "" for each in children.get(following.pop(), ())} - found
+        found |= below
+        following += below
+    return found
+
+
+def _upwards(lines: Lines, uuid: str | None) -> Iterator[Entry]:
+    """Go from a line to its parents; a circle is left by the line before it in the file."""
+    seen = set[str]()
+    while uuid is not None and uuid in lines:
+        if uuid in seen:
+            uuid = _before(lines, seen)
+            continue
+        seen.add(uuid)
+        yield lines[uuid]
+        uuid = lines[uuid].parent
+
+
+def _before(lines: Lines, seen: set[str]) -> str | None:
+    first = min(lines[uuid].offset for uuid in seen)
+    return next((uuid for uuid, each in reversed(lines.items()) if each.offset < first), None)
+
+
+def _with_siblings(chain: list[Entry], lines: Lines) -> list[Entry]:
+    """Put back what one answer did side by side: its other lines, and their results.
+
+    Only one of them leads to the newest line. The others stand behind the answer's last
+    line that does, ordered by time, each with what was attached to it and leads nowhere.
+    """
+    on_chain = {entry.uuid for entry in chain}
+    answers = {entry.message_id: entry.uuid for entry in chain if _is_answer(entry)}
+    aside: dict[str | None, list[Entry]] = {}
+    called: dict[str | None, str | None] = {}
+    for entry in lines.values():
+        if not _is_answer(entry) or entry.message_id not in answers:
+            continue
+        after = answers[entry.message_id]
+        called |= {piece.tool_use_id: after for piece in entry.pieces if piece.tool_use_id}
+        if entry.uuid not in on_chain:
+            aside.setdefault(after, []).append(entry)
+    for entry in lines.values():
+        if entry.role is not Role.USER or entry.uuid in on_chain:
+            continue
+        answered = next((each.tool_use_id for each in entry.pieces if each.tool_use_id), None)
+        if answered in called:
+            aside.setdefault(called[answered], []).append(entry)
+    if not aside:
+        return chain
+    children = _children(lines)
+    whole: list[Entry] = []
+    for entry in chain:
+        whole.append(entry)
+        for sibling in sorted(aside.get(entry.uuid, ()), key=lambda each: each.at or 0):
+            whole += [sibling, *_attached(sibling, children)]
+    return whole
+
+
+def _children(lines: Lines) -> dict[str | None, list[Entry]]:
+    children: dict[str | None, list[Entry]] = {}
+    for entry in lines.values():
+        children.setdefault(entry.parent, []).append(entry)
+    return children
+
+
+def _is_answer(entry: Entry) -> bool:
+    return entry.role is Role.ASSISTANT and entry.message_id is not None
+
+
+def _attached(entry: Entry, children: dict[str | None, list[Entry]]) -> list[Entry]:
+    found: list[Entry] = []
+    below = [entry]
+    while below:
+        following = [child for each in below for child in children.pop(each.uuid, ())]
+        if any(each.type in {"user", "assistant"} for each in following):
+            return []
+        found += following
+        below = following
+    return found

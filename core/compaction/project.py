@@ -1,0 +1,149 @@
+"""What the model would be sent if a session were resumed now, as the client puts it together.
+
+The transcript is a forest: prompts that were taken back, results of tools that ran side by
+side, and compactions make branches. Every rule was seen in client 2.1.329, which tests/client
+lets resume edited transcripts; reference: claude-code-formats 2.10 and 3.8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ..conversation import Entry, Piece, PieceKind, Role
+from .chain import follow_chain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def project(entries: Sequence[Entry]) -> list[Entry]:
+    """List the entries that are sent, in the order in which they are sent.
+
+    Texts that the client replaced are replaced; `messages_of` makes messages of the entries.
+    What the client adds at its start is not among them: the word that a call was interrupted,
+    "No response requested.", and the next prompt. Nor is the warning that it says before each
+    notification of an agent's end, some hundred tokens.
+    """
+    replaced = dict(pair for entry in entries for pair in entry.replaced)
+    said = [entry for entry in follow_chain(entries) if _is_said(entry)]
+    # An error is never sent, but what was attached before it stays before it.
+    sent = [entry for entry in _attachments_first(_spoken(said)) if not entry.hidden]
+    return [_as_seen(entry, replaced) for entry in _paired(sent)]
+
+
+def is_result(piece: Piece) -> bool:
+    """Say whether a piece answers a tool's call."""
+    return piece.tool_use_id is not None and piece.kind is not PieceKind.TOOL_INPUT
+
+
+def is_call(piece: Piece) -> bool:
+    """Say whether a piece calls a tool."""
+    return piece.tool_use_id is not None and piece.kind is PieceKind.TOOL_INPUT
+
+
+def _is_said(entry: Entry) -> bool:
+    if entry.role is None or not entry.pieces:
+        return False
+    return entry.role is Role.USER or not all(_is_blank(piece) for piece in entry.pieces)
+
+
+def _is_blank(piece: Piece) -> bool:
+    return piece.kind is PieceKind.TEXT and not piece.media and not piece.text.strip()
+
+
+def _spoken(entries: list[Entry]) -> list[Entry]:
+    """Leave out answers that are thinking alone: the API takes none."""
+    spoken = {entry.message_id for entry in entries if not _only_thinks(entry)}
+    return [entry for entry in entries if entry.message_id in spoken or not _only_thinks(entry)]
+
+
+def _only_thinks(entry: Entry) -> bool:
+    return all(piece.kind is PieceKind.THINKING for piece in entry.pieces)
+
+
+def _attachments_first(entries: list[Entry]) -> list[Entry]:
+    """Let attachments stand before the prompt that they came with.
+
+    They move up to the answer or the tool's result before them, and keep their order.
+    """
+    moved: list[Entry] = []
+    floor = 0
+    for entry in entries:
+        if entry.type == "attachment":
+            moved.insert(floor, entry)
+            floor += 1
+            continue
+        moved.append(entry)
+        if entry.role is Role.ASSISTANT or any(is_result(piece) for piece in entry.pieces):
+            floor = len(moved)
+    return moved
+
+
+def _paired(entries: list[Entry]) -> list[Entry]:
+    """Leave out results without their call, and calls without a result.
+
+    Not the calls at the end: the client itself gives them a result when it starts.
+    """
+    called = {piece.tool_use_id for entry in entries for piece in entry.pieces if is_call(piece)}
+    answered = {
+        piece.tool_use_id for entry in entries for piece in entry.pieces if is_result(piece)
+    }
+    open_answer = _open_answer(entries)
+    found: list[Entry] = []
+    orphaned = False
+    for entry in entries:
+        pieces = tuple(
+            piece
+            for piece in entry.pieces
+            if not (is_result(piece) and piece.tool_use_id not in called)
+            and not (
+                is_call(piece)
+                and piece.tool_use_id not in answered
+                and (open_answer is None or entry.message_id != open_answer)
+            )
+        )
+        if orphaned and entry.type == "attachment" and _is_among_results(found):
+            # It is written into the result before it, and goes with it.
+            continue
+        orphaned = not pieces and any(is_result(piece) for piece in entry.pieces)
+        if pieces:
+            found.append(entry if pieces == entry.pieces else replace(entry, pieces=pieces))
+    return found
+
+
+def _open_answer(entries: list[Entry]) -> str | None:
+    """Name the answer that nothing but its own results follows."""
+    if not _is_among_results(entries):
+        return None
+    answers = (each for each in reversed(entries) if each.role is Role.ASSISTANT)
+    return next((each.message_id for each in answers), None)
+
+
+def _is_among_results(entries: list[Entry]) -> bool:
+    """Say whether no words stand since the last answer."""
+    for entry in reversed(entries):
+        if entry.role is Role.ASSISTANT:
+            return True
+        if entry.type != "attachment" and not any(is_result(piece) for piece in entry.pieces):
+            return False
+    return True
+
+
+def _as_seen(entry: Entry, replaced: dict[str, str]) -> Entry:
+    if not any(_is_replaced(piece, replaced) for piece in entry.pieces):
+        return entry
+    return replace(
+        entry,
+        pieces=tuple(
+            replace(piece, text=replaced[piece.tool_use_id or ""], media=0)
+            if _is_replaced(piece, replaced)
+            else piece
+            for piece in entry.pieces
+        ),
+    )
+
+
+def _is_replaced(piece: Piece, replaced: dict[str, str]) -> bool:
+    return is_result(piece) and piece.tool_use_id in replaced

@@ -1,0 +1,47 @@
+"""Which thoughts of earlier turns a model still sees."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from .conversation import Entry, PieceKind, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DROPS: Final = re.compile(
+    r"claude-(?:3-|haiku-[34]|(?:opus-4(?:-[01])?|sonnet-4(?:-[05])?)(?:[-@]\d{8}|$))"
+)
+"""Models that see the thoughts of the turn at hand alone: before Opus 4.5, before Sonnet 4.6,
+and the Haikus before 5.5 (claude-code-formats 3.4)."""
+
+
+def drops_thinking(model: str | None) -> bool:
+    """Say whether a model sees no thoughts of earlier turns; one that is not known does."""
+    return model is not None and _DROPS.match(model) is not None
+
+
+def without_dropped(entries: Sequence[Entry], model: str | None) -> list[Entry]:
+    """Leave out the thoughts that a model does not see: those before the last prompt."""
+    if not drops_thinking(model):
+        return list(entries)
+    prompts = [place for place, each in enumerate(entries) if _is_prompt(each)]
+    last = prompts[-1] if prompts else 0
+    kept = [_without_thinking(each) for each in entries[:last]]
+    return [each for each in kept if each.pieces] + list(entries[last:])
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return entry.role is Role.USER and any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
+
+
+def _without_thinking(entry: Entry) -> Entry:
+    if not any(piece.kind is PieceKind.THINKING for piece in entry.pieces):
+        return entry
+    return replace(
+        entry,
+        pieces=tuple(piece for piece in entry.pieces if piece.kind is not PieceKind.THINKING),
+    )

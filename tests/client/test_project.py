@@ -1,0 +1,127 @@
+"""What we say would be sent is what the client sends: after turns, and after edits."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
+from ctxtop.core.compaction.project import project
+
+from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
+from .ledger import is_main
+from .wire import received, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .lab import Lab
+
+NEXT = "Next. [[say:ok]]"
+
+SIDE_BY_SIDE = (
+    "Begin. [[think:plan&&&bash:seq 1 9&&&bash:seq 4 6]] [[bash:seq 7 9]] [[think:T.&&&say:ok]]"
+)
+
+_HOOK = """\
+import json, sys
+given = json.load(sys.stdin)
+said = {"hookEventName": given["hook_event_name"], "additionalContext": given["tool_use_id"]}
+print(json.dumps({"hookSpecificOutput": said}))
+"""
+
+
+def transcript(lab: Lab, session_id: str) -> Path:
+    (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
+    return path
+
+
+def resume(lab: Lab, session_id: str, what: str, prompt: str = NEXT) -> None:
+    """Resume, and compare the first request with the file before and until it."""
+    path = transcript(lab, session_id)
+    size = path.stat().st_size
+    before = project(read_conversation(path))
+    turn = lab.turn(prompt, resume=session_id)
+    asked = next(one for one in turn.exchanges if is_main(one, session_id))
+    entries = read_conversation(path)
+    answer = min(
+        entry.offset
+        for entry in entries
+        if entry.offset >= size and entry.type == "assistant" and entry.model != SYNTHETIC
+    )
+    sent = project([entry for entry in entries if entry.offset < answer])
+    assert told(sent) == received(asked["body"]["messages"]), what
+    known = [entry.uuid for entry in sent if entry.offset < size]
+    assert [entry.uuid for entry in before] == known, what
+
+
+def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
+    file = lab.project / "a.py"
+    file.write_text("x = 1\n" * 50, encoding="utf-8")
+    (lab.project / "CLAUDE.md").write_text("Be careful.\n", encoding="utf-8")
+    lab.define_skill("polish", "Polish it.")
+    script = lab.root / "context.py"
+    script.write_text(_HOOK, encoding="utf-8")
+    command = shlex.join([sys.executable, "-I", str(script)])
+    hooks = [{"matcher": "*", "hooks": [{"type": "command", "command": command}]}]
+    lab.write_settings({"hooks": {"PostToolUse": hooks}})
+    session_id = lab.turn(
+        f"Work. [[read:{file}&&&bash:seq 1 9&&&bash:seq 1 3]]"
+        " [[think:Hm.&&&say:Now.&&&bash:seq 1 9&&&bash:seq 2 4]] [[say:ok]]"
+    ).session_id
+    resume(lab, session_id, "side by side, with what hooks added")
+    lab.write_settings({})
+    lab.turn("/context", resume=session_id)
+    resume(lab, session_id, "after a local command")
+    lab.turn("Fail. [[error:400 messages.1: no]]", resume=session_id)
+    resume(lab, session_id, "after an error")
+    resume(lab, session_id, "a skill", '[[tool:Skill|{"skill":"polish"}]] [[say:ok]]')
+    resume(lab, session_id, "after the skill")
+    lab.turn("/compact keep", resume=session_id)
+    resume(lab, session_id, "compacted", "Go on. [[bash:seq 1 9&&&bash:seq 3 9]] [[say:ok]]")
+    resume(lab, session_id, "after the compaction")
+    lab.turn("/compact again", resume=session_id)
+    resume(lab, session_id, "compacted again")
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param(CUTS, id="cuts"),
+        pytest.param(BRANCHES, id="branches"),
+        pytest.param(DAMAGES, id="damages"),
+        pytest.param(BOUNDARIES, id="boundaries"),
+    ],
+)
+def test_edited_transcripts(
+    lab: Lab, edits: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]
+) -> None:
+    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    for what, edit in edits.items():
+        resume(lab, write_edited(path, edit), what)
+
+
+def test_a_torn_end(lab: Lab) -> None:
+    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    resume(lab, write_edited(path, lambda lines: lines, TORN), "torn")
+
+
+def test_kept_lines_that_were_removed(lab: Lab) -> None:
+    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+
+    def removed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kept = spoken(lines)[-2:]
+        return [line for line in compacted(lines, kept) if line not in kept]
+
+    resume(lab, write_edited(path, removed), "removed")
+
+
+def test_what_agents_gave_back(lab: Lab) -> None:
+    lab.define_agent("worker")
+    session_id = lab.turn(
+        "Delegate. [[agent:worker|Build it <<say:Built.>>]] [[bash:seq 1 9]] [[say:ok]]"
+    ).session_id
+    resume(lab, session_id, "with an agent's notification")

@@ -1,0 +1,86 @@
+"""Messages as the API received them beside ours: who spoke, which calls and results, what."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxtop.core.conversation import PieceKind, messages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctxtop.core.conversation import Entry
+
+Json = dict[str, Any]
+
+_BLANK: Final = re.compile(r"\s+")
+
+
+_WARNED: Final = re.compile(
+    r"(?:<system-reminder>\s*)?\[SYSTEM NOTIFICATION - NOT USER INPUT\].*?"
+    r"(<task-notification>.*?</task-notification>)(?:\s*</system-reminder>)?",
+    re.DOTALL,
+)
+"""What the client says before a notification, each time it sends it; no line holds it."""
+
+
+class Said:
+    """What one role said until the other spoke; the API joins such messages itself."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.calls: list[tuple[str, str, str]] = []
+        self.results: list[str] = []
+        self.text = ""
+
+    def __repr__(self) -> str:
+        # Where two texts are joined the client adds or takes away a line's end.
+        return f"{self.role} {self.calls} {self.results} {_BLANK.sub('', self.text)}"
+
+
+def received(messages: Iterable[Json]) -> list[str]:
+    """Tell a request's messages."""
+    found: list[Said] = []
+    for message in messages:
+        said = _said(found, message["role"])
+        content = message["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            _take(said, block)
+    return [repr(said) for said in found]
+
+
+def told(entries: Sequence[Entry]) -> list[str]:
+    """Tell the messages that we say are sent."""
+    found: list[Said] = []
+    for message in messages_of(tuple(entries)):
+        said = _said(found, message.role.value)
+        for piece in message.pieces:
+            if piece.kind is PieceKind.TOOL_INPUT:
+                given = json.dumps(json.loads(piece.text), sort_keys=True)
+                said.calls.append((piece.tool_use_id or "", piece.name, given))
+                continue
+            if piece.tool_use_id:
+                said.results.append(piece.tool_use_id)
+            said.text += piece.text
+    return [repr(said) for said in found]
+
+
+def _said(found: list[Said], role: str) -> Said:
+    if not found or found[-1].role != role:
+        found.append(Said(role))
+    return found[-1]
+
+
+def _take(said: Said, block: Json) -> None:
+    if block["type"] == "tool_use":
+        given = json.dumps(block["input"], sort_keys=True)
+        said.calls.append((block["id"], block["name"], given))
+    elif block["type"] == "tool_result":
+        said.results.append(block["tool_use_id"])
+        content = block["content"]
+        parts = [content] if isinstance(content, str) else [one.get("text", "") for one in content]
+        said.text += "".join(parts)
+    else:
+        said.text += _WARNED.sub(r"\1", block.get("thinking") or block.get("text") or "")

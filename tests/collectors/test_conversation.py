@@ -1,0 +1,103 @@
+"""A transcript's lines as the conversation's entries: what each kind of line is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.project import project
+from ctxtop.core.conversation import PieceKind
+
+from ..transcripts import (
+    JsonLine,
+    assistant,
+    attachment,
+    chained,
+    refusal,
+    text,
+    user,
+    uuid,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.core.conversation import Entry
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def read(file: Path, *lines: JsonLine) -> list[Entry]:
+    return read_conversation(write(file, lines))
+
+
+def test_an_error_is_hidden_and_what_the_client_says_for_the_model_is_not(file: Path) -> None:
+    counts = dict.fromkeys(("input_tokens", "output_tokens"), 0)
+    said = assistant(
+        "m", content=[text("No response requested.")], model="<synthetic>", counts=counts
+    )
+    error, silence = read(file, refusal("Overloaded"), said)
+    assert (error.hidden, silence.hidden) == (True, False)
+    assert (silence.context_tokens, silence.output_tokens) == (None, None)
+
+
+def test_the_line_that_the_client_remembers(file: Path) -> None:
+    prompt = user("hi")
+    remembered: JsonLine = {"type": "last-prompt", "lastPrompt": "hi", "leafUuid": prompt["uuid"]}
+    legacy: JsonLine = {"type": "summary", "summary": "a title", "leafUuid": "other"}
+    found = read(file, prompt, remembered, legacy)
+    assert [each.leaf for each in found] == [None, prompt["uuid"], None]
+
+
+def test_progress_keeps_the_chain_and_says_nothing(file: Path) -> None:
+    prompt = user("hi")
+    between = chained("progress", parentUuid=prompt["uuid"], data={"type": "hook_progress"})
+    answer = assistant("m", parentUuid=between["uuid"])
+    found = read(file, prompt, between, answer)
+    assert found[1].role is None
+    assert [each.type for each in project(found)] == ["user", "assistant"]
+
+
+def test_each_text_of_an_attachment_is_a_piece(file: Path) -> None:
+    line = attachment("file", filename="/p/a.py")
+    line["rendered"] = [{"content": "Called Read"}, {"content": [text("x = 1")]}]
+    (found,) = read(file, line)
+    assert [(each.text, each.path) for each in found.pieces] == [
+        ("Called Read", "/p/a.py"),
+        ("x = 1", "/p/a.py"),
+    ]
+
+
+def test_memory_files_are_told_apart(file: Path) -> None:
+    files = [{"path": "/b/CLAUDE.md"}, {"path": "/a/CLAUDE.md"}, {"path": 7}, "x"]
+    line = attachment("instructions", files=files)
+    words = "Obey.\nContents of /a/CLAUDE.md (project):\none\nContents of /b/CLAUDE.md:\ntwo"
+    line["rendered"] = [{"content": words}]
+    (found,) = read(file, line)
+    assert [each.path for each in found.pieces] == [None, "/a/CLAUDE.md", "/b/CLAUDE.md"]
+    assert "".join(each.text for each in found.pieces) == words
+    assert {each.kind for each in found.pieces} == {PieceKind.ATTACHMENT}
+
+
+def test_a_snapshot_holds_each_tool_once(file: Path) -> None:
+    whole = {"name": "Read", "description": "reads", "input_schema": {}}
+    beside = {"name": "Read", "description": "reads", "schema": whole}
+    bare = {"name": "Old", "schema": {"type": "object"}}
+    (found,) = read(file, attachment("prompt_snapshot", systemPrompt=["s"], tools=[beside, bare]))
+    assert found.snapshot is not None
+    assert found.snapshot.tools == (
+        ("Read", '{"name": "Read", "description": "reads", "input_schema": {}}'),
+        ("Old", '{"name": "Old", "schema": {"type": "object"}}'),
+    )
+
+
+def test_what_replaced_a_result(file: Path) -> None:
+    replaced = {"type": "content-replacement", "sessionId": uuid()}
+    told = [{"kind": "tool-result", "toolUseId": "t1", "replacement": "less"}, {"toolUseId": "t2"}]
+    (found,) = read(file, replaced | {"replacements": told})
+    assert found.replaced == (("t1", "less"), ("t2", ""))

@@ -1,0 +1,76 @@
+"""What was overtaken: by a later read, by a change, by the same call, by the same text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ctxtop.core.conversation import Piece, PieceKind
+from ctxtop.core.material import Part
+from ctxtop.core.superseded import SAME_TEXT_CHARS, superseded
+
+_FAILED = "failed"
+
+
+def use(number: int, tool: str, answer: str = "", **asked: object) -> list[Part]:
+    """A call at line 10 n and its result one line below."""
+    path = asked.get("file_path")
+    named = path if isinstance(path, str) else None
+    call = Piece(PieceKind.TOOL_INPUT, json.dumps(asked), tool, f"t{number}", named)
+    text = answer or f"result {number}"
+    result = Piece(PieceKind.TOOL_RESULT, text, tool, f"t{number}", named, failed=answer == _FAILED)
+    return [Part(call, 10 * number), Part(result, 10 * number + 1)]
+
+
+READ = use(1, "Read", file_path="/a")
+PART = use(1, "Read", file_path="/a", offset=10, limit=20)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "why"),
+    [
+        (READ, use(2, "Read", file_path="/a", limit=None), "read again at line 21"),
+        (READ, use(2, "Read", file_path="/a", offset=5), None),
+        (READ, use(2, "Read", file_path="/b"), None),
+        (PART, use(2, "Read", file_path="/a"), "read again at line 21"),
+        (PART, use(2, "Read", file_path="/a", offset=1, limit=40), "read again at line 21"),
+        (PART, use(2, "Read", file_path="/a", offset=15, limit=40), None),
+        (READ, use(2, "Edit", file_path="/a", old_string="x"), "edited at line 21"),
+        (READ, use(2, "Edit", _FAILED, file_path="/a", old_string="x"), None),
+        (READ, use(2, "Write", file_path="/a", content="x"), "overwritten at line 21"),
+        (READ, use(2, "Bash", command="rm /a"), None),
+    ],
+)
+def test_a_read(first: list[Part], later: list[Part], why: str | None) -> None:
+    assert superseded([*first, *later]).get(1) == why
+
+
+def test_a_write_is_overtaken_by_the_next_one_and_not_by_an_edit() -> None:
+    write = use(1, "Write", file_path="/a", content="x")
+    edit = use(2, "Edit", file_path="/a", old_string="x")
+    assert superseded([*write, *edit]) == {}
+    again = use(3, "Write", file_path="/a", content="y")
+    assert superseded([*write, *edit, *again]) == {0: "overwritten at line 31"}
+
+
+def test_the_same_call_and_the_same_text() -> None:
+    calls = [*use(1, "Bash", command="ls"), *use(2, "Bash", command="ls")]
+    assert superseded(calls) == {1: "same call again at line 21"}
+    long = "y" * SAME_TEXT_CHARS
+    texts = [*use(1, "Bash", long, command="a"), *use(2, "Grep", long, pattern="b")]
+    assert superseded(texts) == {1: "same text again at line 21"}
+    short = [*use(1, "Bash", "no", command="a"), *use(2, "Grep", "no", pattern="b")]
+    assert superseded(short) == {}
+
+
+def test_a_call_that_failed_does_not_overtake_one_that_did_not() -> None:
+    calls = [*use(1, "Bash", command="ls"), *use(2, "Bash", _FAILED, command="ls")]
+    assert superseded(calls) == {}
+
+
+def test_an_input_that_is_no_object_is_taken_as_it_is() -> None:
+    broken = Part(Piece(PieceKind.TOOL_INPUT, "[1", "Read", "t1", "/a"), 1)
+    result = Part(Piece(PieceKind.TOOL_RESULT, "x", "Read", "t1", "/a"), 2)
+    assert superseded([broken, result, *use(2, "Read", file_path="/a")]) == {
+        1: "read again at line 21"
+    }
