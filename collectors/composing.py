@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from ..core.compaction.project import project
 from ..core.composition import Composition, compose
 from ..core.conversation import Entry, Role
-from ..core.material import Material, Part, Source, parts_of, read_thoughts
-from ..core.plain_tokens import CountedOnce, PlainTokens
+from ..core.material import CountedOnce, Material, Part, Source, parts_of, read_thoughts
 from ..core.store import request_queries
+from ..core.store.estimating import read_estimator
 from ..core.thinking import without_dropped
 from .clean import clean_title
 from .transcripts.conversation import read_conversation
@@ -38,6 +38,7 @@ def read_composition(
 ) -> Composition:
     """Take the context of a session, or of one of its agents, apart as it is now.
 
+    Counted with what was learnt on this machine, where no other counter is given.
     Raises NothingToComposeError where it has no transcript, or one without a conversation.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
@@ -55,7 +56,7 @@ def read_composition(
     if not sent:
         raise NothingToComposeError(f"{who} says nothing yet: {path} holds no conversation")
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
-    once = CountedOnce(counter or PlainTokens(model))
+    once = CountedOnce(counter or read_estimator(db).of(model))
     context = _Context(entries, sent, read_thoughts(entries, once), model)
     material = _from_requests(db, file_id, path, context, agent_id, session_id)
     composed = compose(material or _from_transcript(context, once), once)

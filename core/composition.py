@@ -9,8 +9,7 @@ import msgspec
 from .composition_items import ITEMS, Item, largest
 from .composition_kinds import Category, place_of, tool_place
 from .conversation import Piece, PieceKind
-from .material import Material, Part, Source
-from .plain_tokens import CountedOnce
+from .material import CountedOnce, Material, Part, Source
 from .superseded import superseded
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def _before(material: Material, counter: Counter) -> list[_Leaf]:
         (Part(Piece(PieceKind.META, text)), (Category.SYSTEM_PROMPT,)) for text in material.system
     ]
     parts += [
-        (Part(Piece(PieceKind.TOOL_INPUT, schema, name)), tool_place(name))
+        (Part(Piece(PieceKind.ATTACHMENT, schema, name)), tool_place(name))
         for name, schema in material.tools
     ]
     if material.tools:

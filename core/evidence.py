@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .claims import Claim, Source
 from .client_setup import ClientSetup, read_setup
 from .context import measure
 from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version
@@ -40,6 +41,15 @@ Owner = tuple[str, str | None]
 """A session, and the agent where it is one's context."""
 
 
+class Reported(msgspec.Struct, frozen=True):
+    """What `/context` said of the model that is in use; tokens."""
+
+    window: int
+    """Where the client ends it for its compaction."""
+    trigger: int | None
+    """None where it compacts only when it must."""
+
+
 class Seen(msgspec.Struct, frozen=True):
     """What one context itself shows; tokens."""
 
@@ -52,6 +62,7 @@ class Seen(msgspec.Struct, frozen=True):
     client_version: str | None = None
     peak_tokens: int = 0
     limit_tokens: int | None = None
+    report: Reported | None = None
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -111,16 +122,20 @@ class Evidence:
         name = asked or seen.model
         version = parse_version(seen.client_version)
         shown = self._shown.get((seen.session_id, seen.model or ""))
+        setup = self._setup(seen, name)
+        # With a window of its own for compaction the client reports that one.
+        report = seen.report if setup.window is None else None
         return find_window(
             WindowEvidence(
                 model=seen.model,
                 asked_model=asked,
                 version=version,
-                setup=self._setup(seen, name),
+                setup=setup,
                 # The status line is the session's; an agent's model may be held otherwise.
                 status_line_tokens=shown if seen.agent_id is None else None,
                 session_peak_tokens=seen.peak_tokens,
                 compacted_window=self._compacted_window(seen, name),
+                report_tokens=report.window if report else None,
                 limit_tokens=seen.limit_tokens,
                 others_tokens=self._others.get((name or "", seen.client_version)),
             )
@@ -139,6 +154,7 @@ class Evidence:
                 setup=self._setup(seen, name),
                 declared=self._declared(seen),
                 own=tuple(own),
+                report=Claim(seen.report.trigger, Source.CONTEXT_REPORT) if seen.report else None,
                 others=tuple(kind),
             )
         )

@@ -32,6 +32,21 @@ class Counter(Protocol):
         ...
 
 
+class CountedOnce:
+    """Counts no piece twice."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._known: dict[Piece, int] = {}
+
+    def tokens(self, piece: Piece) -> int:
+        """Give what was counted, or count."""
+        found = self._known.get(piece)
+        if found is None:
+            found = self._known[piece] = self._counter.tokens(piece)
+        return found
+
+
 class Part(msgspec.Struct, frozen=True):
     """A piece of the context and where it stands in the transcript."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from .counter import EXACT_OUTPUT_FROM, Counted
-from .evidence import Seen
+from .evidence import Reported, Seen
 from .models import LARGE_MARK, parse_version
 from .outlook import NO_OUTLOOK, Outlook
 
@@ -85,6 +85,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         # What another model saw tells nothing of this one's window.
         peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
         limit_tokens=row.limit_tokens,
+        report=_report(row, model),
     )
     counted = Counted(
         answer=row.answer_tokens,
@@ -92,6 +93,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         said=row.said_tokens if _may_be_placeholder(row) else 0,
         added=row.added_tokens,
         post=row.post_tokens,
+        report=row.report_tokens,
     )
     return Session(
         session_id=row.session_id,
@@ -128,6 +130,15 @@ def _models(row: SessionRow) -> tuple[str | None, str | None]:
     if answered is None and row.asked_model:
         return row.asked_model, row.asked_model.removesuffix(LARGE_MARK)
     return row.asked_model, answered
+
+
+def _report(row: SessionRow, model: str | None) -> Reported | None:
+    """Take what `/context` said of the model that is in use."""
+    named = (row.report_model or "").removesuffix(LARGE_MARK)
+    if row.report_window is None or named != model:
+        return None
+    buffer = row.report_buffer
+    return Reported(row.report_window, None if buffer is None else row.report_window - buffer)
 
 
 def _may_be_placeholder(row: SessionRow) -> bool:

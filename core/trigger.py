@@ -47,6 +47,7 @@ class Trigger(msgspec.Struct, frozen=True):
 _NOT_ARMED: Final = {
     Source.TABLE: "not armed: this model is compacted only when the API refuses a prompt",
     Source.SESSION_COMPACTION: "not armed: this session was compacted only at its window's end",
+    Source.CONTEXT_REPORT: "not armed: /context drew no buffer for it",
     Source.SETTINGS: "switched off by a settings file",
     Source.ENVIRONMENT: "switched off by an environment variable of the client",
 }
@@ -74,8 +75,8 @@ class TriggerEvidence(msgspec.Struct, frozen=True):
     """Tokens; an agent's definition ends its window here, if that is earlier."""
     own: tuple[Compacted, ...] = ()
     """Automatic compactions of this session with this window."""
-    report_tokens: int | None = None
-    """Trigger that `/context` drew in this session."""
+    report: Claim | None = None
+    """What `/context` drew in this session."""
     others: tuple[Compacted, ...] = ()
     """Those of other sessions of this model and version."""
 
@@ -150,8 +151,8 @@ def _claims(evidence: TriggerEvidence) -> Iterable[Claim]:
         yield Claim(own, Source.SESSION_COMPACTION)
     elif never_armed(evidence.own, expected, window):
         yield Claim(None, Source.SESSION_COMPACTION)
-    if evidence.report_tokens:
-        yield Claim(evidence.report_tokens, Source.CONTEXT_REPORT)
+    if evidence.report:
+        yield evidence.report
     if others := learn(evidence.others, expected, window):
         yield Claim(others, Source.OTHER_SESSIONS)
     armed = is_armed(evidence.model, evidence.version, window)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...core.context_report import DEFERRED, ContextReport, Reported
+from ...core.store.facts import ReportFact
 from ..clean import clean_title
+from ..times import to_ms
+from .lines import decode_word
+
+if TYPE_CHECKING:
+    from .lines import Line
 
 _NUMBER: Final = r"[\d.]{1,20}[km]?"
 
@@ -40,6 +46,24 @@ class _Usage(msgspec.Struct):
 
 
 _usage: Final = msgspec.json.Decoder(_Usage, strict=False)
+
+
+def read_report(offset: int, line: Line) -> ReportFact | None:
+    """Read a local command's line; None where the command was another one.
+
+    Raises NotJsonError as `decode_word` does.
+    """
+    said = read_context_usage(line.context_usage) or read_context_text(decode_word(line.content))
+    if said is None:
+        return None
+    return ReportFact(
+        offset=offset,
+        at=to_ms(line.timestamp),
+        model=said.model,
+        total_tokens=said.total_tokens,
+        window_tokens=said.window_tokens,
+        buffer_tokens=said.autocompact_buffer,
+    )
 
 
 def read_context_text(text: str) -> ContextReport | None:

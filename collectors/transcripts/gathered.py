@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         LinkFact,
         LinkKind,
         PartFact,
+        ReportFact,
         RequestFact,
         ReturnFact,
         SourceFile,
@@ -66,6 +67,7 @@ class Gathered:
         self.requests: list[RequestFact] = []
         self.parts: list[PartFact] = []
         self.pending: Final = Pending()
+        self.reports: list[ReportFact] = []
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -105,6 +107,7 @@ class Gathered:
             requests=tuple(self.requests),
             parts=tuple(self.parts),
             additions=self.pending.to_facts(),
+            reports=tuple(self.reports),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),

@@ -135,7 +135,7 @@ SYSTEM: Final = _because(
             "session_writes_lost",
             "turn_preempted",
         ),
-        "what a command printed": ("local_command",),
+        "what a command printed, unless it was /context": ("local_command",),
         "a hook's run: the hook log has it": ("post_tool_hook_feedback", "stop_hook_summary"),
         "one try: an answer refused for good has its own line": ("api_error", "api_retry"),
         "a count of the client's own": ("api_metrics", "thinking_tokens", "turn_duration"),

@@ -181,6 +181,7 @@ class Line(msgspec.Struct, rename="camel"):
     data: Raw | UnsetType = UNSET
     parent_tool_use_id: str | None = field(name="parentToolUseID", default=None)
     content: Raw | UnsetType = UNSET
+    context_usage: Raw | UnsetType = UNSET
     continued_in_session_id: str | None = None
     parent_session_id: str | None = None
     new_conversation_id: str | None = None

@@ -8,6 +8,7 @@ from ...core.store.facts import FileKind
 from ..clean import clean_title
 from ..times import to_ms
 from . import agent_returns
+from .context_report import read_report
 from .inner_agents import progress_kind, read_aside, read_step
 from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
 from .lines import decode_blocks
@@ -60,10 +61,12 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
 
 
 def read_system(into: Gathered, offset: int, line: Line) -> None:
-    """Note a compaction."""
+    """Note a compaction, or what `/context` said."""
     subtype = line.subtype or "without subtype"
     if subtype == "compact_boundary":
         into.note_boundary(offset, line)
+    elif subtype == "local_command" and (report := read_report(offset, line)):
+        into.reports.append(report)
     elif subtype in SYSTEM:
         into.ignored[f"system/{subtype}"] += 1
     else:

@@ -84,8 +84,8 @@ def _kept(boundary: Boundary, lines: Lines) -> tuple[str, ...]:
 def _leaf(lines: Lines, remembered: str | None) -> str | None:
     """Name the last line that nothing follows and that somebody's words lead to.
 
-    It leads on from the line that the client remembers, or from another of the same answer,
-    where there is such a line.
+    It leads on from the line that the client remembers, or from another of the same answer
+    or of the answer whose call it answers, where there is such a line.
     """
     parents = {entry.parent for entry in lines.values()}
     ends = [uuid for uuid in lines if uuid not in parents] or list(lines)[-1:]
@@ -95,11 +95,19 @@ def _leaf(lines: Lines, remembered: str | None) -> str | None:
         if any(each.type in {"user", "assistant"} for each in _upwards(lines, uuid))
     ]
     if remembered is not None and remembered in lines:
-        answer = lines[remembered].message_id
+        # Of results side by side any one may be remembered, while another leads on.
+        asked = _asked_by(lines[remembered], lines)
+        answer = asked.message_id
         same = {uuid for uuid, each in lines.items() if answer and each.message_id == answer}
         below = _below(lines, {remembered, *same})
         spoken = [uuid for uuid in spoken if uuid in below] or spoken
     return spoken[0] if spoken else None
+
+
+def _asked_by(entry: Entry, lines: Lines) -> Entry:
+    """Give the answer whose tool call a line answers; a line that answers none is given back."""
+    is_result = entry.role is Role.USER and any(each.tool_use_id for each in entry.pieces)
+    return lines.get(entry.parent or "", entry) if is_result else entry
 
 
 def _below(lines: Lines, roots: set[str]) -> set[str]:

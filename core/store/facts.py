@@ -83,6 +83,20 @@ class AdditionFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """By the client's own estimate."""
 
 
+class ReportFact(msgspec.Struct, frozen=True, array_like=True):
+    """What `/context` said; tokens, rounded where an older client wrote its text alone."""
+
+    offset: int
+    at: int | None
+    model: str
+    """As it was asked for, with its mark for a large window."""
+    total_tokens: int
+    window_tokens: int
+    """Where the client ends the window for its compaction."""
+    buffer_tokens: int | None
+    """Kept free below that; None where it compacts only when it must."""
+
+
 class PeakFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A context of a model, in tokens, that no answer's last line tells of."""
 
@@ -304,6 +318,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     requests: tuple[RequestFact, ...] = ()
     parts: tuple[PartFact, ...] = ()
     additions: tuple[AdditionFact, ...] = ()
+    reports: tuple[ReportFact, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

@@ -256,6 +256,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
             WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
     {said}, {added},
+    c.model, IIF(c.offset > COALESCE(cut, -1), c.total_tokens, NULL),
+    c.window_tokens, c.buffer_tokens,
     (SELECT COUNT(*) FROM (
         SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
             WHERE o.session_id = f.session_id
@@ -280,6 +282,8 @@ LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
 LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
 LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
 LEFT JOIN live v ON v.session_id = f.session_id
+LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
+    (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
 """
 
 # A fork copies its history: the same line stands in two files and is shown once, in

@@ -50,6 +50,12 @@ class SessionRow(msgspec.Struct, frozen=True):
     """The client's estimate of the last answer's own texts."""
     added_tokens: int
     """The client's estimate of what stands after it."""
+    report_model: str | None
+    """Of the last `/context`, as it was asked for."""
+    report_tokens: int | None
+    """Its total, where it was said after the last boundary."""
+    report_window: int | None
+    report_buffer: int | None
     agents: int
     live_status: str | None
     live_name: str | None

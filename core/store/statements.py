@@ -15,6 +15,7 @@ from .facts import (
     LiveSession,
     PartFact,
     ReplyFact,
+    ReportFact,
     RequestFact,
     ResponseFact,
     ReturnFact,
@@ -78,6 +79,7 @@ INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
 INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
 INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
 INSERT_PART: Final = _insert_fact("request_part", PartFact)
+INSERT_REPORT: Final = _insert_fact("context_report", ReportFact)
 INSERT_ADDITION: Final = _insert_fact("addition", AdditionFact)
 
 # What stands before an answer is in what the API reported of it: only the last answer of a

@@ -40,6 +40,7 @@ FACT_TABLES: Final = (
     "request",
     "request_part",
     "addition",
+    "context_report",
     "compaction_told",
     "growth",
     "learnt",

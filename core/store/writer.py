@@ -24,6 +24,7 @@ from .statements import (
     INSERT_LINK,
     INSERT_LIVE,
     INSERT_PART,
+    INSERT_REPORT,
     INSERT_REQUEST,
     INSERT_SUMMARY,
     LINE_COUNT_UPSERT,
@@ -290,6 +291,7 @@ class Writer:
             (INSERT_REQUEST, facts.requests),
             (INSERT_PART, facts.parts),
             (INSERT_ADDITION, facts.additions),
+            (INSERT_REPORT, facts.reports),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])

@@ -16,9 +16,11 @@ from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.collectors.transcripts.context_report import read_context_text, read_context_usage
 from ctxtop.core.composition_kinds import Category
 from ctxtop.core.context_report import ContextReport, Reported
+from ctxtop.core.conversation import Piece, PieceKind
 from ctxtop.core.material import Source
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.tokens import estimate_tokens
 
 from ..recorder import Recorder
 from . import mcp_server
@@ -68,10 +70,20 @@ def asked(lab: Lab, session_id: str, more: tuple[str, ...] = ()) -> ContextRepor
     return exact
 
 
+class LabTokens:
+    """The tokenizer of the scripted API, but for its factor, which the totals tell."""
+
+    def tokens(self, piece: Piece) -> int:
+        """Count a piece."""
+        called = f"{piece.name} " if piece.kind is PieceKind.TOOL_INPUT else ""
+        return estimate_tokens(called + piece.text)
+
+
 def ours(lab: Lab, session_id: str) -> Composition:
     lab.ctxtop()
     with closing(open_reader(lab.store)) as db:
-        return read_composition(db, lab.config.resolve() / "projects", session_id)
+        projects = lab.config.resolve() / "projects"
+        return read_composition(db, projects, session_id, counter=LabTokens())
 
 
 def bare(lab: Lab, session_id: str) -> Composition:
@@ -87,7 +99,7 @@ def bare(lab: Lab, session_id: str) -> Composition:
     with closing(Writer(store)) as writer:
         Collector(ClaudeFolder(folder.resolve()), writer, Recorder()).scan()
     with closing(open_reader(store)) as db:
-        return read_composition(db, folder.resolve() / "projects", session_id)
+        return read_composition(db, folder.resolve() / "projects", session_id, None, LabTokens())
 
 
 def agree(sent: Composition, projected: Composition) -> None:
@@ -177,7 +189,7 @@ def test_a_compacted_session_with_an_agent(lab: Lab) -> None:
     (agent,) = lab.ctxtop().agents
     with closing(open_reader(lab.store)) as db:
         projects = lab.config.resolve() / "projects"
-        own = read_composition(db, projects, turn.session_id, agent.agent_id)
+        own = read_composition(db, projects, turn.session_id, agent.agent_id, LabTokens())
     assert own.source is Source.REQUESTS
     assert own.total_tokens == agent.context.tokens
     assert sum(each.tokens for each in own.categories) == own.total_tokens

@@ -165,3 +165,21 @@ def test_the_counter_is_the_clients_own_before_each_compaction(lab: Lab) -> None
     assert (known.fill, known.hook) == (118_000, 118_700)
     assert known.counter is not None
     assert 0 <= boundary["preTokens"] - known.counter < CLOSE, "the new prompt alone"
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "tokens"),
+    [(FOUR_SIX, 200_000, 167_000), (SMALL, 200_000, None), (LARGE, 1_000_000, 967_000)],
+)
+def test_what_the_client_reports_is_believed_over_the_table(
+    lab: Lab, model: str, window: int, tokens: int | None
+) -> None:
+    first = lab.turn("Hi. [[say:ok&&&usage:20000]]", model=model)
+    lab.turn("/context", resume=first.session_id, model=model)
+    context = lab.ctxtop().sessions[first.session_id].context
+
+    assert context.trigger is not None
+    assert (context.trigger.tokens, context.trigger.source) == (tokens, Source.CONTEXT_REPORT)
+    assert (context.window.tokens, context.window.source) == (window, Source.CONTEXT_REPORT)
+    assert context.numbers.report is not None
+    assert context.trigger.why

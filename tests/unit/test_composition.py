@@ -6,8 +6,15 @@ import pytest
 from ctxtop.core.composition import SCALE_LIMIT, compose, scale
 from ctxtop.core.composition_kinds import Category, place_of, tool_place
 from ctxtop.core.conversation import Entry, Piece, PieceKind, Role
-from ctxtop.core.material import Material, Part, Source, Thought, parts_of, read_thoughts
-from ctxtop.core.plain_tokens import NEWER_FACTOR, OLDER_FACTOR, CountedOnce, PlainTokens
+from ctxtop.core.material import (
+    CountedOnce,
+    Material,
+    Part,
+    Source,
+    Thought,
+    parts_of,
+    read_thoughts,
+)
 from ctxtop.core.thinking import drops_thinking, without_dropped
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,19 +241,3 @@ def test_thoughts_of_the_turn_at_hand_stay() -> None:
     kinds = [[piece.kind for piece in each.pieces] for each in kept]
     assert kinds[0] == [PieceKind.TEXT]
     assert kinds[2] == [PieceKind.THINKING, PieceKind.TEXT]
-
-
-@pytest.mark.parametrize(
-    ("model", "factor"),
-    [
-        ("claude-opus-4-6", OLDER_FACTOR),
-        ("claude-sonnet-4-5-20250929", OLDER_FACTOR),
-        ("claude-opus-4-20250514", OLDER_FACTOR),
-        ("claude-opus-4-7", NEWER_FACTOR),
-        ("claude-haiku-5-5", NEWER_FACTOR),
-        (None, NEWER_FACTOR),
-    ],
-)
-def test_the_plain_factor_of_a_generation(model: str | None, factor: float) -> None:
-    words = Piece(PieceKind.PROMPT, "one two three four five six seven eight nine ten")
-    assert PlainTokens(model).tokens(words) == round(10 * factor)

@@ -77,6 +77,20 @@ def test_what_the_client_remembers_decides_between_branches(hint: str, expected:
     assert sent([*PLAIN, entry("e", "b"), remembers(hint)]) == expected
 
 
+def test_of_results_side_by_side_the_one_that_is_remembered_need_not_lead_on() -> None:
+    lines = [
+        entry("a", None),
+        answer("b1", "a", "m1", call("t1")),
+        answer("b2", "b1", "m1", call("t2")),
+        result("r2", "b2", "t2", at=1),
+        remembers("r2"),
+        result("r1", "b1", "t1", at=2),
+        answer("c", "r1", "m2"),
+    ]
+
+    assert sent(lines) == ["a", "b1", "b2", "r2", "r1", "c"]
+
+
 def test_an_answer_remembered_by_another_of_its_lines_is_the_same() -> None:
     lines = [
         entry("a", None),

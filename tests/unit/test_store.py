@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TABLES = {
     "addition",
     "client_environment",
+    "context_report",
     "judged_context",
     "judged_file",
     "warning",

@@ -158,7 +158,7 @@ def test_one_that_came_at_the_windows_end_tells_that_nothing_was_armed() -> None
 
 def test_what_is_set_now_contradicts_what_was_seen_before() -> None:
     own = (Compacted(160_000, 167_081),)
-    found = trigger(own=own, setup=declared(150_000), report_tokens=170_000)
+    found = trigger(own=own, setup=declared(150_000), report=Claim(170_000, Source.CONTEXT_REPORT))
 
     assert found == Trigger(
         117_000,

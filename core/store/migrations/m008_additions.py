@@ -23,6 +23,17 @@ def m008_additions(db: Database) -> None:
             PRIMARY KEY (file_id, offset)
         ) STRICT, WITHOUT ROWID;
 
+        CREATE TABLE context_report (
+            file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+            offset INTEGER NOT NULL,
+            at INTEGER,
+            model TEXT NOT NULL,
+            total_tokens INTEGER NOT NULL,
+            window_tokens INTEGER NOT NULL,
+            buffer_tokens INTEGER,
+            PRIMARY KEY (file_id, offset)
+        ) STRICT, WITHOUT ROWID;
+
         ALTER TABLE response ADD COLUMN last_output_tokens INTEGER;
         ALTER TABLE session ADD COLUMN model_offset INTEGER;
 
