@@ -11,29 +11,26 @@ import msgspec
 
 from ..core.store.facts import SourceFile, TailState
 from ..core.store.writer import GONE, StaleTailError
+from .afterwards import Afterwards
 from .agent_meta import read_meta
 from .clean import clean_title
 from .client_environment import read_environment
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
-from .judging import Judging
 from .own_logs.logs import LogReader
-from .policy_files import PolicyFiles
 from .registry import read_registry
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
 from .tail import Change, open_regular
-from .telling import TELL_S, Telling
 from .work import Task, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ..core.estimate import Estimator
     from ..core.store.facts import LiveSession
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder, Finding
-    from .learn import Learner
+    from .policy_files import PolicyFiles
     from .readers import Answered, Readers
     from .reading import Reading
 
@@ -122,13 +119,9 @@ class Collector:
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
         tell = Tell(self.report, self._ease)
         self._surroundings: Final = Surroundings(folder, writer, tell)
-        self._telling: Final = Telling(folder, writer, tell)
-        self._judging: Final = Judging(writer, policy_files or PolicyFiles(), tell)
-        self._unjudged: set[str] = set()
+        self.afterwards: Final = Afterwards(folder, writer, tell, self._say_changed, policy_files)
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
-        self._learner: Learner | None = None
-        self._estimator: Estimator | None = None
         self.logs: Final = LogReader(writer, self.report, self._ease)
 
     def scan(self) -> None:
@@ -141,53 +134,25 @@ class Collector:
         self.read_sidecars()
         self.take(finding)
         self._note_gone(finding)
-        self._judge_all()
-        self._surroundings.look(SCAN_S)
+        # What the client is set up with tells where its levels and its trigger lie.
+        self._look_around(SCAN_S)
+        self.afterwards.judge_all()
         self.listener.scanned()
 
     def scan_and_count(self) -> None:
         """Look at everything once, and count the texts that nobody has counted."""
         self.scan()
-        self.count_texts()
+        self.afterwards.count_texts()
 
     def scan_and_tell(self) -> None:
         """Look at everything once, and tell of every compaction that nobody has told of."""
         self.scan()
-        self.tell_compactions(math.inf)
-
-    def tell_compactions(self, seconds: float = TELL_S) -> None:
-        """Tell of compactions, newest first, for about so long."""
-        told = self._telling.look(seconds)
-        if told:
-            self.listener.changed(Changed(told))
-
-    def count_texts(self) -> None:
-        """Estimate the tokens of texts that were stored: the table for it takes long to load."""
-        counted = self.writer.count_texts(self._estimate)
-        if counted:
-            self.listener.changed(Changed(counted))
-
-    def _estimate(self, text: str, model: str | None) -> int:
-        from ..core.store.estimating import read_estimator  # with all that it needs
-
-        self._estimator = self._estimator or read_estimator(self.writer.connection)
-        return self._estimator.tokens(text, model)
-
-    def learn(self) -> None:
-        """Learn for a moment how far token counts are off, where there is something new."""
-        from .learn import Learner  # the screen does not wait for all that it needs
-
-        self._learner = self._learner or Learner(
-            self.folder.projects,
-            self.writer,
-            lambda session_id: self.listener.changed(Changed(frozenset({session_id}))),
-        )
-        self._learner.learn()
+        self.afterwards.tell_compactions(math.inf)
 
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""
         self.take(find_files(self.folder, path))
-        self._judge_new()
+        self.afterwards.judge_new()
 
     def knows(self, relative: str) -> bool:
         """Say whether a path below projects/ is a transcript that was read before."""
@@ -207,23 +172,7 @@ class Collector:
         waiting = [found for path in sorted(paths) if (found := self._stat(path))]
         if waiting:
             self._take_all(waiting)
-        self._judge_new()
-
-    def _judge_all(self) -> None:
-        """Log the levels that were reached, also those of facts of an earlier run."""
-        has_other_policy = self._judging.look_at_policies()
-        self._unjudged.clear()
-        changed = self._judging.judge()
-        if changed or has_other_policy:
-            self.listener.changed(Changed(changed))
-
-    def _judge_new(self) -> None:
-        """Log the levels that were reached by what was just read."""
-        if self._unjudged:
-            changed = self._judging.judge(self._unjudged)
-            self._unjudged.clear()
-            if changed:
-                self.listener.changed(Changed(changed))
+        self.afterwards.judge_new()
 
     def read_sidecars(self) -> None:
         """Read the registry, and the logs of hooks and status line."""
@@ -248,7 +197,16 @@ class Collector:
 
     def read_surroundings(self) -> None:
         """Look at settings, definitions and the save flow, as far as there is time."""
-        self._surroundings.look(TICK_S)
+        self._look_around(TICK_S)
+
+    def _look_around(self, within_s: float) -> None:
+        before = self.writer.connection.total_changes
+        self._surroundings.look(within_s)
+        if self.writer.connection.total_changes != before:
+            self._say_changed(frozenset())
+
+    def _say_changed(self, sessions: frozenset[str]) -> None:
+        self.listener.changed(Changed(sessions))
 
     def _take_metas(self, metas: list[FoundFile]) -> None:
         changed = []
@@ -312,7 +270,7 @@ class Collector:
     def _finish(self, batch: _Batch) -> None:
         """Take over what was committed, and tell of it."""
         self._known |= batch.tails
-        self._unjudged |= batch.touched
+        self.afterwards.note(batch.touched)
         if batch.touched:
             lag = (time.time_ns() - batch.newest_ns) / NANOSECONDS if batch.newest_ns else None
             self.listener.changed(Changed(frozenset(batch.touched), lag))

@@ -72,8 +72,8 @@ def keep_up(
         try:
             watch = _Watch(Collector(folder, writer, listener, policy_files), stop)
             watch.scan()
-            watch.collector.count_texts()
-            watch.collector.tell_compactions()
+            watch.collector.afterwards.count_texts()
+            watch.collector.afterwards.tell_compactions()
             if waiting:
                 waiting = False
                 listener.eased(place)
@@ -128,10 +128,10 @@ class _Watch:
             for changes in self._changes(places):
                 self._take(changes)
                 self._look_at_the_clock()
-                self.collector.count_texts()
-                self.collector.tell_compactions()
+                self.collector.afterwards.count_texts()
+                self.collector.afterwards.tell_compactions()
                 if time.monotonic() - self.began >= LEARN_AFTER_S:
-                    self.collector.learn()
+                    self.collector.afterwards.learn()
                 if self._places() != places:
                     return
         except FileNotFoundError:

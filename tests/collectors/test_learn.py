@@ -314,8 +314,8 @@ def test_the_scan_alone_learns_nothing(
     assert learnt(store)["learnt"] == []
 
     told = len(recorder.changes)
-    collector.learn()
-    collector.learn()
+    collector.afterwards.learn()
+    collector.afterwards.learn()
     assert len(learnt(store)["growth"]) == 3
     # Once for the file, so that no screen takes it for another ctxtop's.
     assert [change.session_ids for change in recorder.changes[told:]] == [{SESSION}]

@@ -169,7 +169,7 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
     ((_, told),) = compactions(store)
     assert told == Told(cleared_results=7)
     monkeypatch.setattr("ctxtop.core.told.ENGINE", ENGINE + 2)
-    collector.tell_compactions()
+    collector.afterwards.tell_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
 
 
@@ -202,15 +202,15 @@ def test_a_file_that_cannot_be_read_is_a_trouble_until_it_can(
 
     with monkeypatch.context() as patch:
         patch.setattr(telling.Telling, "_read", refuse)
-        collector.tell_compactions()
-        collector.tell_compactions()
+        collector.afterwards.tell_compactions()
+        collector.afterwards.tell_compactions()
     (trouble,) = recorder.troubles
     assert (trouble.place, "Permission denied" in trouble.what) == (
         f"{PROJECT}/{SESSION}.jsonl",
         True,
     )
 
-    collector.tell_compactions()
+    collector.afterwards.tell_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
     assert recorder.ended == [f"{PROJECT}/{SESSION}.jsonl"]
 
@@ -221,10 +221,10 @@ def test_a_file_that_went_or_became_a_link_is_passed_over(
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
     path.rename(tmp_path / "outside.jsonl")
-    collector.tell_compactions()
+    collector.afterwards.tell_compactions()
     assert recorder.troubles == []
     path.symlink_to(tmp_path / "outside.jsonl")
-    collector.tell_compactions()
+    collector.afterwards.tell_compactions()
 
     assert len(recorder.troubles) == 1
     assert forgot(store) == {"B1": None}
@@ -236,11 +236,11 @@ def test_a_file_that_does_not_hold_what_the_store_says_is_read_once(
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
     write(path, [user()])
-    collector.tell_compactions()
+    collector.afterwards.tell_compactions()
     assert forgot(store) == {"B1": None}
 
     monkeypatch.setattr(telling.Telling, "_read", None)
-    collector.tell_compactions()
+    collector.afterwards.tell_compactions()
 
 
 def test_the_newest_comes_first_and_no_look_takes_long(
@@ -251,10 +251,10 @@ def test_the_newest_comes_first_and_no_look_takes_long(
         lines = [boundary(at=number, uuid=f"B{number}"), summary(sessionId=session)]
         write(claude.projects / PROJECT / f"{session}.jsonl", lines)
     collector.scan()
-    collector.tell_compactions(0)
+    collector.afterwards.tell_compactions(0)
     assert forgot(store) == {"B2": [], "B1": None, "B0": None}
 
-    collector.tell_compactions(60)
+    collector.afterwards.tell_compactions(60)
     assert forgot(store) == {"B2": [], "B1": [], "B0": []}
 
 
@@ -267,11 +267,11 @@ def test_two_collectors_on_one_store_tell_the_same(
         other = Collector(claude, second, Recorder())
         other.scan()
         waiting = ToldWriter(second).untold(ENGINE)
-        collector.tell_compactions()
+        collector.afterwards.tell_compactions()
         before = dump(store)
         # It had looked before the first one stored anything.
-        assert other._telling._take(waiting[0], ENGINE)
-        other.tell_compactions()
+        assert other.afterwards._telling._take(waiting[0], ENGINE)
+        other.afterwards.tell_compactions()
 
     assert dump(store) == before
     assert forgot(store) == {"B1": ["/p/a.py"]}

@@ -1,0 +1,92 @@
+"""What is done with the rows once they are stored: levels, summaries, compactions, tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .judging import Judging
+from .policy_files import PolicyFiles
+from .telling import TELL_S, Telling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..core.estimate import Estimator
+    from ..core.store.writer import Writer
+    from .folder import ClaudeFolder
+    from .learn import Learner
+    from .surroundings.tell import Tell
+
+    Changed = Callable[[frozenset[str]], None]
+
+
+class Afterwards:
+    """Works on what was stored, a little at a time; it belongs to the collector's thread."""
+
+    def __init__(
+        self,
+        folder: ClaudeFolder,
+        writer: Writer,
+        tell: Tell,
+        changed: Changed,
+        policy_files: PolicyFiles | None,
+    ) -> None:
+        self._folder: Final = folder
+        self._writer: Final = writer
+        self._changed: Final = changed
+        """Hears which sessions have new rows."""
+        self._telling: Final = Telling(folder, writer, tell)
+        self._judging: Final = Judging(writer, policy_files or PolicyFiles(), tell)
+        self._unjudged: set[str] = set()
+        self._learner: Learner | None = None
+        self._estimator: Estimator | None = None
+
+    def note(self, sessions: set[str]) -> None:
+        """Hear of sessions that were read further."""
+        self._unjudged |= sessions
+
+    def judge_all(self) -> None:
+        """Log the levels that were reached, also those of facts of an earlier run."""
+        has_other_policy = self._judging.look_at_policies()
+        self._unjudged.clear()
+        judged = self._judging.judge()
+        if judged or has_other_policy:
+            self._changed(judged)
+
+    def judge_new(self) -> None:
+        """Log the levels that were reached by what was just read."""
+        if not self._unjudged:
+            return
+        judged = self._judging.judge(self._unjudged)
+        self._unjudged.clear()
+        if judged:
+            self._changed(judged)
+
+    def count_texts(self) -> None:
+        """Estimate the tokens of texts that were stored: the table for it takes long to load."""
+        counted = self._writer.count_texts(self._estimate)
+        if counted:
+            self._changed(counted)
+
+    def tell_compactions(self, seconds: float = TELL_S) -> None:
+        """Tell of compactions, newest first, for about so long."""
+        told = self._telling.look(seconds)
+        if told:
+            self._changed(told)
+
+    def learn(self) -> None:
+        """Learn for a moment how far token counts are off, where there is something new."""
+        from .learn import Learner  # the screen does not wait for all that it needs
+
+        self._learner = self._learner or Learner(
+            self._folder.projects,
+            self._writer,
+            lambda session_id: self._changed(frozenset({session_id})),
+        )
+        self._learner.learn()
+
+    def _estimate(self, text: str, model: str | None) -> int:
+        from ..core.store.estimating import read_estimator  # with all that it needs
+
+        self._estimator = self._estimator or read_estimator(self._writer.connection)
+        return self._estimator.tokens(text, model)
