@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ...core.conversation import Role
-from ...core.counter import client_estimate
+from ...core.counter import EXACT_OUTPUT_FROM, client_estimate
 from ...core.keys import text_key
+from ...core.models import parse_version
 from ...core.store.facts import AdditionFact
 from .conversation import read_entry
 
@@ -18,33 +19,42 @@ class Pending:
     """Lines of one run since its last answer began, and those before each boundary."""
 
     def __init__(self) -> None:
-        self._lines: list[tuple[int, memoryview]] = []
+        self._lines: list[tuple[int, memoryview | None, str | None]] = []
         self._message_id: str | None = None
+        self._knows_all = False
         self._said_at = 0
         self._ended: AdditionFact | None = None
         self._found: list[AdditionFact] = []
 
+    def begin(self) -> None:
+        """Hear that the run is a file's first: nothing stands before it."""
+        self._knows_all = True
+
     def add(self, offset: int, line: memoryview) -> None:
         """Take in a line that the next request may hold."""
-        self._lines.append((offset, line))
+        self._lines.append((offset, line, None))
 
-    def answer(self, offset: int, line: memoryview, message_id: str | None) -> None:
+    def answer(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
         """Take in an answer's line: what stands before another answer is counted in this one.
 
-        Whether the first one that is met goes on from an earlier run only the store knows.
+        No line is given where the API's count of the output is exact. Whether the first
+        answer that is met goes on from an earlier run only the store knows.
         """
-        if self._message_id not in {None, message_id}:
-            # What the store has of an earlier run is over as well.
-            self._ended = AdditionFact(self._said_at, text_key(self._message_id or ""), 0)
+        who = message_id or f"at {offset}"
+        if self._message_id != who and (self._message_id or self._knows_all):
+            if self._message_id and not self._knows_all:
+                # What the store has of an earlier run is over as well.
+                self._ended = AdditionFact(self._said_at, text_key(self._message_id), 0)
             self._lines.clear()
         self._said_at = offset
-        self._message_id = message_id or f"at {offset}"
-        self._lines.append((offset, line))
+        self._message_id = who
+        self._lines.append((offset, line, who))
 
     def compacted(self) -> None:
         """Measure what stands before a boundary; the next answer begins anew."""
         self._measure()
-        self._message_id = None
+        # A boundary that is appended again is none to the store.
+        self._message_id, self._knows_all = None, False
 
     def to_facts(self) -> tuple[AdditionFact, ...]:
         """Measure what is left, and hand over what was found."""
@@ -56,14 +66,21 @@ class Pending:
             self._found.append(self._ended)
             self._ended = None
         calls: dict[str, Call] = {}
-        for offset, line in self._lines:
-            entry = read_entry(offset, bytes(line), calls)
-            if entry is None or entry.hidden:
-                continue
-            tokens = sum(map(client_estimate, entry.pieces))
-            message = None
-            if entry.role is Role.ASSISTANT:
-                message = text_key(entry.message_id or f"at {offset}")
-            if tokens or message is not None:
+        for offset, line, who in self._lines:
+            tokens = 0 if line is None else _tokens(offset, line, calls)
+            if tokens or who is not None:
+                message = None if who is None else text_key(who)
                 self._found.append(AdditionFact(offset, message, tokens))
         self._lines.clear()
+
+
+@lru_cache(maxsize=64)
+def has_exact_output(version: str | None) -> bool:
+    """Say whether clients of a version write the whole output of an answer into each line."""
+    parsed = parse_version(version)
+    return parsed is not None and parsed >= EXACT_OUTPUT_FROM
+
+
+def _tokens(offset: int, line: memoryview, calls: dict[str, Call]) -> int:
+    entry = read_entry(offset, bytes(line), calls)
+    return 0 if entry is None or entry.hidden else sum(map(client_estimate, entry.pieces))

@@ -13,6 +13,7 @@ from .inner_agents import tools_in
 from .line_types import BULK, FIRST_KEY, METADATA, TOOLS_THAT_START_AGENTS
 from .lines import NotJsonError, ShapeError, decode_line, mend
 from .links import read_links
+from .pending import has_exact_output
 from .requests import REQUEST, read_part, read_request
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class _Reading:
     def read(self, block: Block) -> None:
         """Take the lines of a block in, each where it stands."""
         data, first = block.data, block.offset
+        if first == 0:
+            self.found.pending.begin()
         view, find = memoryview(data), data.find
         position, end = 0, block.size
         while position < end:
@@ -131,7 +134,8 @@ class _Reading:
         calls = tool_calls(message)
         aside = not found.is_agent and seen.is_sidechain is True
         if not aside:
-            found.pending.answer(offset, line, message.id)
+            exact = not found.is_agent and has_exact_output(seen.version)
+            found.pending.answer(offset, None if exact else line, message.id)
         tools = tools_in(calls) if calls else ""
         found.answers.add(offset, seen, message, sidechain=aside, tools=tools)
         if found.is_agent or (

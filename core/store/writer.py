@@ -138,6 +138,8 @@ class Writer:
         with self.transaction():
             file_id = self._advance(source, before, after, facts)
             self._insert(file_id, facts)
+            if facts.additions and (before.offset or facts.boundaries):
+                self._connection.execute(FORGET_ADDITIONS, [file_id])
 
     def restart(self, source: SourceFile, before: TailState) -> None:
         """Forget what was read of a file that was rewritten; it is read again from its start."""
@@ -296,8 +298,6 @@ class Writer:
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
         insert_inner(self._connection, file_id, facts)
-        if facts.additions:
-            self._connection.execute(FORGET_ADDITIONS, [file_id])
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
 
