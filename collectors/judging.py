@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.store.surroundings_queries import project_folders
 from ..core.store.warning_writer import mark_judged, save_judged
-from ..core.warn import batches, judge
+from ..core.unjudged import batches
 from .folder import Trouble
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Judging:
         db = self._writer.connection
         changed: set[str] = set()
         for batch in batches(db, policies, named):
+            from ..core.warn import judge  # with all that it needs, only where there is work
+
             now_ms = time.time_ns() // 1_000_000
             with self._writer.transaction():
                 judged = judge(db, policies, batch, now_ms)
