@@ -26,13 +26,13 @@ def newer(by_hand: str | None, task: AgentTask, targets: tuple[int, int]) -> Sto
         talk = NewerTalk(stage.chain(), stage.cast.model)
         middle, last = targets
         talk.prompt(task.prompt)
-        for tokens in steps_between(NEWER_FIRST, middle, 4):
+        for tokens in steps_between(NEWER_FIRST, middle, 6):
             talk.use(stage.remark(), stage.call(tokens - talk.tokens), tokens)
         folder = stage.transcript.with_suffix("") / "subagents"
         stage.agent_sheets += waited_agent(
             talk, task, folder, stage.cast.project, stage.rng, middle + 4_200
         )
-        for tokens in steps_between(talk.tokens, last - SEARCHED - 300, 3):
+        for tokens in steps_between(talk.tokens, last - SEARCHED - 300, 8):
             talk.use(stage.remark(), stage.call(tokens - talk.tokens), tokens)
         talk.say(stage.closing(), two_rounds(talk.tokens, last))
         title = stage.cast.title

@@ -75,14 +75,14 @@ QUIET = Scenario(
 FULL = Scenario(
     _live(texts.SHOP, HAIKU_200K, "Fix the flaky checkout tests", 140, "idle"),
     stories.turns(
-        ("Three checkout tests fail every tenth run. Find out why and fix it.", 96_500, 6),
-        ("Run them two hundred times and show me what is left.", 172_412, 5),
+        ("Three checkout tests fail every tenth run. Find out why and fix it.", 96_500, 8),
+        ("Run them two hundred times and show me what is left.", 163_412, 7),
     ),
 )
 CLIMBER = Scenario(
     _growing(texts.SHOP, HAIKU_200K, "Move checkout to the new tax API", 3, "busy"),
     stories.busy(
-        ("Replace the tax table by the tax API, behind a setting.", 97_300, 6),
+        ("Replace the tax table by the tax API, behind a setting.", 97_300, 9),
         "Now the refunds. They must use the tax that was charged.",
         128_240,
     ),
@@ -90,16 +90,20 @@ CLIMBER = Scenario(
 SPLIT = Scenario(
     _live(texts.ATLAS, OPUS, "Split the ingest worker from the API", 610, "idle"),
     stories.turns(
-        ("The ingest worker imports half of the API. Split them into two packages.", 188_200, 5),
-        ("What would break for the people who call us?", 296_700, 4),
-        ("Write the migration, keep the old import paths for one release.", 412_306, 4),
+        ("The ingest worker imports half of the API. Split them into two packages.", 188_200, 8),
+        ("What would break for the people who call us?", 296_700, 5),
+        ("Write the migration, keep the old import paths for one release.", 412_306, 5),
     ),
 )
 OPENAPI = Scenario(
     _past(texts.ATLAS, SONNET, "Rewrite the OpenAPI generator", CURRENT, timedelta(hours=5)),
     stories.turns(
-        ("Read every route and tell me where the schema and the code disagree.", 402_800, 6),
-        ("Fix all of them, schema first, then the code that relied on the difference.", 781_930, 6),
+        ("Read every route and tell me where the schema and the code disagree.", 402_800, 17),
+        (
+            "Fix all of them, schema first, then the code that relied on the difference.",
+            781_930,
+            16,
+        ),
     ),
 )
 LEADER = Scenario(
@@ -107,7 +111,7 @@ LEADER = Scenario(
     stories.leader,
 )
 LAUNCHER = Scenario(
-    _growing(texts.ATLAS, OPUS, "Search p95 below 120 ms", 2, "busy"),
+    replace(_growing(texts.ATLAS, OPUS, "Search p95 below 120 ms", 2, "busy"), answers=24),
     stories.launcher,
 )
 TWICE = Scenario(
@@ -132,7 +136,7 @@ WAITING = Scenario(
 )
 WIDE = Scenario(
     _typed(_past(texts.SHOP, OPUS, "修复支付网关 🚑 超时", CURRENT, timedelta(hours=2))),
-    stories.turns(("支付网关在高峰期超时,请找出原因并修复。🙏", 143_800, 5)),
+    stories.turns(("支付网关在高峰期超时,请找出原因并修复。🙏", 143_800, 11)),
 )
 RIGHT_TO_LEFT = Scenario(
     _past(texts.NOTES, SONNET, "إصلاح البحث في الملاحظات", CURRENT, timedelta(hours=31)),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from random import Random
 
 FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
-LARGEST_OUTPUT = (
-    3_200  # characters of one tool's output, whatever the tokens say: keeps files small
-)
+CHARS_A_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it
+SMALLEST_OUTPUT = 400
+LARGEST_OUTPUT = 60_000  # characters: about what the client lets one read bring
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Stage:
     sheet: Sheet
     agent_sheets: list[Sheet] = field(default_factory=list)
     calls: int = 0
+    owed: int = 0  # characters that the answers' tokens stand for and no tool has put out
 
     @property
     def transcript(self) -> Path:
@@ -93,8 +94,11 @@ class Stage:
     def call(self, growth: int) -> ToolCall:
         """Return the next tool call, sized by the tokens that it brings."""
         self.calls += 1
-        size = min(LARGEST_OUTPUT, max(400, growth // 2))
-        return work(self.rng, self.cast.project, self.calls, size)
+        self.owed += int(growth * CHARS_A_TOKEN)
+        size = min(LARGEST_OUTPUT, max(SMALLEST_OUTPUT, self.owed))
+        call = work(self.rng, self.cast.project, self.calls, size)
+        self.owed = max(0, self.owed - len(call.output))
+        return call
 
     def remark(self) -> str:
         """Return what is said before the next tool call."""
@@ -152,6 +156,13 @@ def steps_between(start: int, until: int, count: int) -> list[int]:
     return [start + (until - start) * (number + 1) // count for number in range(count)]
 
 
+def _steps(tokens: int, until: int, calls: int) -> list[int]:
+    """Return what each call's answer has; the first of all has what every session begins with."""
+    if not tokens:
+        return [FIRST_TOKENS, *steps_between(FIRST_TOKENS, until, calls)[:-1]]
+    return steps_between(tokens, until, calls + 1)[:-1]
+
+
 def use_tool(stage: Stage, talk: Talk, tokens: int) -> None:
     """Tell one exchange: a remark, a tool call, its result."""
     asked_by, tool_use_id, call = ask_tool(stage, talk, tokens)
@@ -172,9 +183,8 @@ def ask_tool(stage: Stage, talk: Talk, tokens: int) -> tuple[str, str, ToolCall]
 def turn(stage: Stage, talk: Talk, prompt: str, until: int, calls: int) -> None:
     """Tell a whole turn: a prompt, some tool calls, an answer at `until` tokens."""
     talk.prompt(prompt)
-    start = talk.tokens or FIRST_TOKENS
     began = stage.clock.at
-    for tokens in steps_between(start, until, calls + 1)[:-1]:
+    for tokens in _steps(talk.tokens, until, calls):
         use_tool(stage, talk, tokens)
     talk.answer([text_block(stage.closing())], until, 240)
     talk.finish_turn((stage.clock.at - began).total_seconds())

@@ -111,7 +111,7 @@ def leader(stage: Stage) -> Told:
         "Build the wishlist: the API and the page can go in parallel. Keep the cart's session "
         "check, at most 200 items."
     )
-    for tokens in (FIRST_TOKENS, 67_300, 112_800):
+    for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 112_800, 5)):
         use_tool(stage, talk, tokens)
     send_out(stage, talk, (api, page), "Both halves are independent. I'll start them together.")
     talk.prompt("Now have it reviewed, and find out what a wishlist event should look like.")
@@ -168,7 +168,7 @@ def launcher(stage: Stage) -> Told:
     """Tell a session that has one agent behind it and goes on to launch more."""
     talk = stage.talk()
     talk.prompt("p95 of /search is 410 ms. Get it below 120 ms. Same results, same order.")
-    for tokens in (FIRST_TOKENS, 96_400, 187_500):
+    for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 187_500, 8)):
         use_tool(stage, talk, tokens)
     send_out(stage, talk, (agent_texts.SEARCH_PROFILE,), "I want numbers before I touch anything.")
     talk.prompt(LAUNCHES[0].prompt)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from .current import Talk
 
-CLIMB = 3_100  # tokens an exchange: 64 % to 95 % of 200k in two minutes of the writer's pace
-COMPACT_AT = 0.95  # of the window; later than a real client, so that every threshold is seen
+CLIMB = 3_100  # tokens an exchange: from 64 % of 200k to the trigger in a minute and a half
+COMPACT_AT = 0.835  # of the window: as the client does, where 200k are the window
 AFTER_COMPACTION = 8_240  # tokens that are left of a long conversation
 CALLS_A_TURN = 6
 PROMPTS = (
