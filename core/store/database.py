@@ -141,6 +141,11 @@ def _code(error: Exception) -> int:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
 
 
+def _has_no_tables(error: sqlite3.Error) -> bool:
+    """Say whether the store is being made: its file is there before its tables are."""
+    return _code(error) == sqlite3.SQLITE_ERROR and "no such table" in str(error)
+
+
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     what, remedy = explain(error)
     return StoreError(f"store {path}: {what}; {remedy}")
@@ -185,13 +190,14 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def _patiently(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """Try again while another ctxtop opens or closes the store: SQLite waits for most, not all."""
+    """Try again while another ctxtop makes, opens or closes the store: SQLite waits for most."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             return open_store()
         except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            passes = _code(error) == sqlite3.SQLITE_BUSY or _has_no_tables(error)
+            if not passes or time.monotonic() >= deadline:
                 raise
         time.sleep(BUSY_STEP_S)
 

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -242,6 +243,16 @@ def test_a_reader_sees_whole_commits_while_another_writes(writer: Writer, store:
             keep_text(writer, "words")
             assert queries.counts(db)["files"] == 0
         assert queries.counts(db)["files"] == 1
+
+
+def test_a_reader_waits_for_a_store_that_is_being_made(store: Path) -> None:
+    store.parent.mkdir(exist_ok=True)
+    store.touch()
+    making = threading.Timer(0.2, lambda: Writer(store).close())
+    making.start()
+    with closing(open_reader(store)) as db:
+        assert queries.counts(db)["files"] == 0
+    making.join()
 
 
 @pytest.mark.filterwarnings("error")
