@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ..core.store.rows import SummaryRow
     from .places import Places
     from .screens.fleet import FleetScreen
+    from .session_report import Known
 
 TOAST_S: Final = 6.0
 
@@ -266,19 +267,14 @@ class CtxtopApp(App[None]):
 
     def open_session(self, session: Session) -> None:
         """Show what is known of a session, and how."""
-        from ..core.store.queries import compactions
-        from ..core.warning_log import session_warnings
-        from .session_report import session_report
+        from .session_report import read_known
 
-        self.feed.ask(
-            lambda db: session_report(
-                session,
-                compactions(db, session.session_id),
-                session_warnings(db, session),
-                self.now_ms(),
-            ),
-            lambda report: self._read(f"sessions › {session.title}", report),
-        )
+        self.feed.ask(lambda db: read_known(db, session), self._open_report)
+
+    def _open_report(self, known: Known) -> None:
+        from .screens.session import SessionScreen
+
+        self.push_screen(SessionScreen(known, self.size.width, self.now_ms()))
 
     def _read(self, crumbs: str, content: Content) -> None:
         from .screens.reading import ReadingScreen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from .lookup import Lookup
 from .messages import (
     Answered,
     Eased,
@@ -75,6 +76,7 @@ class Feed:
         self._lag_s: float | None = None
         self._scanned = False
         self._questions: list[Callable[[sqlite3.Connection], None]] = []
+        self.lookup: Final = Lookup(places, self._post)
         self._threads: Final = [
             threading.Thread(target=self._guard, args=(work,), name=f"ctxtop {name}", daemon=True)
             for name, work in (("collector", self._collect), ("reader", self._read))
@@ -88,6 +90,7 @@ class Feed:
     def stop(self) -> None:
         """End both threads."""
         self._stop.set()
+        self.lookup.stop()
         self._opened.set()
         self._poke.set()
         for thread in self._threads:
@@ -105,7 +108,10 @@ class Feed:
     def ask(
         self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
     ) -> None:
-        """Ask the store in the reader's thread; the screen's thread takes the answer."""
+        """Ask the store in the reader's thread; the screen's thread takes the answer.
+
+        For questions that the store answers within a frame; others are for `lookup`.
+        """
 
         def run(db: sqlite3.Connection) -> None:
             answer = question(db)
@@ -131,7 +137,8 @@ class Feed:
         with self._lock:
             if self._changed is not None:
                 self._changed |= changed.session_ids
-            if changed.lag_s is not None:
+            # What grew while no ctxtop was open says nothing of how soon this one sees a change.
+            if self._scanned and changed.lag_s is not None:
                 self._lag_s = changed.lag_s
         self._poke.set()
 
@@ -158,14 +165,9 @@ class Feed:
         try:
             work()
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
-            import traceback
+            from .lookup import fault
 
-            from ..collectors.folder import Trouble
-
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
-            remedy = "this is a fault of ctxtop: please report it, then start ctxtop again"
-            self._post(Troubled(Trouble(threading.current_thread().name, what, remedy)))
+            self._post(Troubled(fault(error)))
         finally:
             self._post(Stopped())
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from textual.content import Content
 
 from ..core.claims import WORDS
-from .formats import NOTHING, age, model, one_line, percent, tokens, turns_left
+from .formats import NOTHING, age, middle, model, one_line, percent, tokens, turns_left
 from .gauge import gauge
+from .told_lines import told_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..core.context import Context
     from ..core.forecast import Forecast
     from ..core.sessions import Session
     from ..core.store.rows import CompactionRow
+    from ..core.told import Told
     from ..core.warning_log import ContextWarning
 
-_LABEL: int = 16
+_LABEL: Final = 16
+_TOLD_LABEL: Final = 14
 _HOW = {
     "measured": "the last answer's input: fresh, written to and read from the cache",
     "estimated": "the client's own estimate at the compaction; the next answer measures it",
@@ -28,13 +33,32 @@ _HOW = {
 }
 
 
-def session_report(
-    session: Session,
-    compactions: Sequence[CompactionRow],
-    warnings: Sequence[ContextWarning],
-    now_ms: int,
-) -> Content:
-    """Write the report."""
+class Known(msgspec.Struct, frozen=True):
+    """What the store has of a session."""
+
+    session: Session
+    compactions: tuple[tuple[CompactionRow, Told | None], ...]
+    """Each with what is told of it; None: nothing yet."""
+    warnings: tuple[ContextWarning, ...]
+
+
+def read_known(db: sqlite3.Connection, session: Session) -> Known:
+    """Read what the report needs."""
+    from ..core.store.queries import compactions
+    from ..core.told import unpack
+    from ..core.warning_log import session_warnings
+
+    rows = compactions(db, session.session_id)
+    return Known(
+        session,
+        tuple((row, unpack(row.told)) for row in rows),
+        tuple(session_warnings(db, session)),
+    )
+
+
+def session_report(known: Known, filling: Content, width: int, now_ms: int) -> Content:
+    """Write the report for lines of `width` cells; `filling` says what fills the context."""
+    session = known.session
     context = session.context
     tokens_now = NOTHING if context.tokens is None else f"{context.tokens:,}"
     lines = [
@@ -54,6 +78,9 @@ def session_report(
         lines.append(_line("last refusal", session.refusal, "$level-emergency"))
     lines += [
         Content(""),
+        *_section("What fills it"),
+        filling,
+        Content(""),
         *_section("Session"),
         _line("id", session.session_id),
         _line("project", session.cwd or session.project),
@@ -66,10 +93,10 @@ def session_report(
         _line("transcript", session.path),
         Content(""),
         *_section("Compactions"),
-        *_compactions(compactions, now_ms),
+        *_compactions(known.compactions, width, now_ms),
         Content(""),
         *_section("Warnings"),
-        *_warnings(warnings, now_ms),
+        *_warnings(known.warnings, now_ms),
     ]
     return Content("\n").join(lines)
 
@@ -135,18 +162,27 @@ def _status(session: Session) -> str:
     return f"{session.status.value.replace('_', ' ')}{where}"
 
 
-def _compactions(rows: Sequence[CompactionRow], now_ms: int) -> list[Content]:
+def _compactions(
+    rows: Sequence[tuple[CompactionRow, Told | None]], width: int, now_ms: int
+) -> Iterator[Content]:
     if not rows:
-        return [_line("", "none", "$quiet")]
-    return [
-        _line(
-            _ago(row.at, now_ms),
-            f"{row.trigger or 'unknown trigger'}: {tokens(row.pre_tokens)} → "
-            f"≈{tokens(row.post_tokens)}"
-            + (f", {row.kept_messages} messages kept" if row.kept_messages else ""),
-        )
-        for row in rows
-    ]
+        yield _line("", "none", "$quiet")
+    for row, told in rows:
+        yield _line(_ago(row.at, now_ms), _cut(row))
+        if told:
+            for label, text in told_lines(told, width - _LABEL - _TOLD_LABEL - 2):
+                yield Content.assemble(
+                    (f"{'':<{_LABEL + 2}}{label:<{_TOLD_LABEL}}", "$quiet"),
+                    middle(text, max(1, width - _LABEL - _TOLD_LABEL - 2)),
+                )
+
+
+def _cut(row: CompactionRow) -> str:
+    """Say what a compaction did to the context."""
+    kept = f", {row.kept_messages} messages kept" if row.kept_messages else ""
+    took = f", took {age(row.duration_ms)}" if row.duration_ms else ""
+    sizes = f"{tokens(row.pre_tokens)} → ≈{tokens(row.post_tokens)}"
+    return f"{row.trigger or 'unknown trigger'}: {sizes}{kept}{took}"
 
 
 def _warnings(found: Sequence[ContextWarning], now_ms: int) -> list[Content]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.reading import ReadingScreen
+from ctxtop.tui.screens.session import BEING_READ
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.status_line import StatusLine
 
@@ -117,10 +118,24 @@ class Opened:
         await self.settle()
 
     async def reading(self) -> None:
-        """Wait for a text to read."""
-        await self.until(
-            lambda: isinstance(self.app.screen, ReadingScreen) and self.app.screen.is_mounted
-        )
+        """Wait for a text to read, whole."""
+
+        def met() -> bool:
+            screen = self.app.screen
+            return (
+                isinstance(screen, ReadingScreen)
+                and screen.is_mounted
+                and BEING_READ not in screen._content.plain
+            )
+
+        await self.until(met)
+
+    @property
+    def text(self) -> str:
+        """All of the text to read, also what is not in sight."""
+        screen = self.app.screen
+        assert isinstance(screen, ReadingScreen)
+        return screen._content.plain
 
     def pane(self, name: str) -> RowList:
         return self.app.fleet.query_one(f"#{name}", RowList)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -39,6 +40,22 @@ async def test_a_new_answer_changes_its_row(demo: Stage) -> None:
         assert "lag " in it.status
 
 
+async def test_what_grew_before_the_start_says_nothing_of_the_lag(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill it", 0), answer(100_000, 0))
+    async with opened(stage):
+        pass
+    append(path, answer(120_000, 1))
+    an_hour_ago = path.stat().st_mtime - 3_600
+    os.utime(path, (an_hour_ago, an_hour_ago))
+    async with opened(stage) as it:
+        assert "120 k of 200 k" in it.words
+        assert "lag" not in it.status
+        append(path, answer(130_000, 2))
+        await it.until(lambda: "130 k of 200 k" in it.words, SOON_S)
+        assert "lag 0." in it.status
+
+
 async def test_a_half_written_line_is_waited_for(demo: Stage) -> None:
     climbs = demo.titled("Move checkout")
     async with opened(demo) as it:
@@ -53,7 +70,7 @@ async def test_each_level_is_told_once(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill [/foo] it", 0), answer(100_000, 0))
     async with opened(stage) as it:
-        levels = ("notice: 70%", "warning: 80%", "high: 85%", "emergency: 95%")
+        levels = ("notice: 70 %", "warning: 80 %", "high: 85 %", "emergency: 95 %")
         for number, tokens in enumerate((140_000, 160_000, 170_000, 190_000), start=1):
             append(path, answer(tokens))
             await told(it, *levels[:number])
@@ -80,10 +97,10 @@ async def test_of_several_levels_at_once_the_highest_is_told(stage: Stage) -> No
 async def test_what_was_reached_before_the_start_is_not_told(demo: Stage) -> None:
     full = demo.titled("Fix the flaky")
     async with opened(demo) as it:
-        append(full.transcript, answer(172_500))
-        await it.until(lambda: "172 k" in row_of(it, full), SOON_S)
-        append(full.transcript, answer(174_500))
-        await it.until(lambda: "174 k" in row_of(it, full), SOON_S)
+        append(full.transcript, answer(163_900))
+        await it.until(lambda: "164 k" in row_of(it, full), SOON_S)
+        append(full.transcript, answer(165_900))
+        await it.until(lambda: "166 k" in row_of(it, full), SOON_S)
         await nothing_more(it)
         assert it.toasts == []
 

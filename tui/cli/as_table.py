@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...collectors.clean import clean_text
-from ...core.material import Source
 from ...core.policy.kinds import words
 from ...core.policy.policy import Origin
 from ...core.tokens import count_of
+from ..composition_words import SHARE_CELLS, in_all, share_tokens, shown_parts
 from ..formats import NOTHING, age, model, percent, tokens
 from .cells import bar, fill, gauge, level, moment, returned, session_id, shorten, since
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
@@ -31,14 +31,6 @@ TEXT_LINES: Final = 12
 
 BEGINNING: Final = 300
 """Characters of a text that a row may show; no terminal has more room."""
-
-SMALLEST_SHARE: Final = 0.01
-"""Of a category's part that is worth a row; `--json` has all."""
-
-SHOWN_PARTS: Final = 5
-"""Of each category."""
-
-SHARE_CELLS: Final = 24
 
 Rows = Iterable[Sequence[Cell | str]]
 
@@ -120,7 +112,7 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
 def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop compactions`."""
     from ...core.told import unpack  # with all the rules: for this command alone
-    from . import told_lines
+    from . import told_cells
 
     if not found:
         return []
@@ -147,8 +139,8 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
             NOTHING if each.post_tokens is None else f"≈{tokens(each.post_tokens)}",
             age(each.duration_ms),
             NOTHING if each.kept_messages is None else str(each.kept_messages),
-            told_lines.too_soon(told),
-            told_lines.forgot(told),
+            told_cells.too_soon(told),
+            told_cells.forgot(told),
             (each.summary or NOTHING)[:BEGINNING],
         ]
         for each, told in ((row, unpack(row.told)) for row in found)
@@ -159,14 +151,14 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
 def compactions_in_detail(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop compactions --session`: below each row what is told of it."""
     from ...core.told import unpack
-    from . import told_lines
+    from . import told_cells
 
     head, *rows = compactions(found, short) or [""]
     if not rows:
         return []
     lines = [head]
     for row, drawn in zip(found, rows, strict=True):
-        lines += [drawn, *told_lines.details(unpack(row.told), terminal_width())]
+        lines += [drawn, *told_cells.details(unpack(row.told), terminal_width())]
     return lines
 
 
@@ -254,9 +246,8 @@ def composition(found: Composition) -> list[str]:
     rows: list[Sequence[Cell | str]] = []
     for each in found.categories:
         rows.append(_share_row(each, Cell(each.name)))
-        shown = [part for part in each.parts if part.share >= SMALLEST_SHARE][:SHOWN_PARTS]
-        rows += [_share_row(part, Cell(f"  {part.name}", "quiet")) for part in shown]
-    lines = [_in_all(found), "", *draw(columns, rows, terminal_width())]
+        rows += [_share_row(part, Cell(f"  {part.name}", "quiet")) for part in shown_parts(each)]
+    lines = [in_all(found), "", *draw(columns, rows, terminal_width())]
     if not found.largest:
         return lines
     items: Rows = (
@@ -280,16 +271,8 @@ def composition(found: Composition) -> list[str]:
 
 
 def _share_row(found: Share, name: Cell) -> Sequence[Cell | str]:
-    number = f"{'≈' if found.estimated else ''}{tokens(found.tokens)}"
-    return [name, number, percent(found.share), Cell(bar(found.share, SHARE_CELLS), name.colour)]
-
-
-def _in_all(found: Composition) -> str:
-    sure = "estimated: nothing was measured yet" if found.estimated else "measured"
-    how = "as its requests were sent" if found.source is Source.REQUESTS else "by its transcript"
-    later = f", then ≈{tokens(found.later_tokens)} more" if found.later_tokens else ""
-    sign = "≈" if found.estimated else ""
-    return f"{sign}{tokens(found.total_tokens)} tokens in context ({sure}), {how}{later}"
+    drawn = Cell(bar(found.share, SHARE_CELLS), name.colour)
+    return [name, share_tokens(found), percent(found.share), drawn]
 
 
 def scanned(record: Record) -> list[str]:

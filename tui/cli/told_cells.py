@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from ...core import thrash
-from ..formats import NOTHING, middle, tokens
+from ..formats import NOTHING, middle
+from ..told_lines import many, told_lines
 from .columns import Cell, one_line, paint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from ...core.summaries.artifacts import FileUse
     from ...core.summaries.forgotten import Counts
-    from ...core.thrash import Culprit
     from ...core.told import Told
-
-FILES_SHOWN: Final = 10
-NAMES_SHOWN: Final = 30
-SAID_SHOWN: Final = 8
-"""Lines and names below a row; `--json` has more."""
 
 _INDENT: Final = "  "
 _LABEL: Final = 13
-_KINDS: Final = {
-    "file_read": "reading",
-    "tool_result": "the result of",
-    "attachment": "the attachment",
-    "agent_return": "an agent's return:",
-    "prompt": "the prompt",
-    "meta": "what the client wrote:",
-    "answer": "the answers:",
-}
 
 
 def forgot(told: Told | None) -> Cell | str:
@@ -46,7 +30,7 @@ def forgot(told: Told | None) -> Cell | str:
 def too_soon(told: Told | None) -> Cell | str:
     """Mark a compaction that came soon after another."""
     found = thrash.thrash(told.refill) if told else None
-    return Cell(f"after {_many(found.turns_since_last, 'turn')}", "warning") if found else ""
+    return Cell(f"after {many(found.turns_since_last, 'turn')}", "warning") if found else ""
 
 
 def details(told: Told | None, width: int) -> list[str]:
@@ -56,54 +40,8 @@ def details(told: Told | None, width: int) -> list[str]:
     room = max(1, width - len(_INDENT) - _LABEL)
     return [
         paint(_INDENT + f"{label:<{_LABEL}}", "quiet") + middle(one_line(text), room)
-        for label, text in _lines(told, room)
+        for label, text in told_lines(told, room)
     ]
-
-
-def _lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
-    lost = told.forgotten
-    found = thrash.thrash(told.refill)
-    if found:
-        turns = _many(found.turns_since_last, "turn")
-        yield "thrash", f"{turns} after the last one{_refilled(found.culprit)}"
-    if told.cleared_results:
-        yield "cleared", f"{_many(told.cleared_results, 'tool result')} before it, silently"
-    files = [_file(each) for each in lost.files[:FILES_SHOWN]]
-    yield from _under("forgot files", _rest(files, lost.counts.files))
-    names = [one_line(each.text) for each in lost.identifiers[:NAMES_SHOWN]]
-    listed = ", ".join(_rest(names, lost.counts.identifiers))
-    yield from _under("names", wrap(listed, room, break_on_hyphens=False))
-    for label, said, count in (
-        ("decisions", lost.decisions, lost.counts.decisions),
-        ("todos", lost.todos, lost.counts.todos),
-        ("constraints", lost.constraints, lost.counts.constraints),
-    ):
-        quoted = [f"{each.text} (line {each.line})" for each in said[:SAID_SHOWN]]
-        yield from _under(label, _rest(quoted, count))
-
-
-def _under(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for text in texts:
-        yield label, text
-        label = ""
-
-
-def _rest(shown: list[str], count: int) -> list[str]:
-    return [*shown, f"… {count - len(shown)} more"] if count > len(shown) else shown
-
-
-def _file(use: FileUse) -> str:
-    done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
-    said = ", ".join(f"{what} {count}×" for what, count in done if count)
-    return f"{use.path} ({said}; line {use.line})"
-
-
-def _refilled(culprit: Culprit | None) -> str:
-    if culprit is None:
-        return ""
-    kind = _KINDS.get(culprit.kind, culprit.kind)
-    size = f"≈{tokens(culprit.tokens)} tokens"
-    return f", refilled most by {kind} {culprit.what}: {size} (line {culprit.line})"
 
 
 def _counted(counts: Counts) -> Iterator[str]:
@@ -115,8 +53,4 @@ def _counted(counts: Counts) -> Iterator[str]:
         (counts.constraints, "rule"),
     ):
         if count:
-            yield _many(count, what)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+            yield many(count, what)

@@ -41,7 +41,7 @@ class ReadingScreen(Screen[None]):
     def __init__(self, crumbs: str, content: Content) -> None:
         super().__init__()
         self._crumbs: Final = crumbs
-        self._content: Final = content
+        self._content = content
 
     def compose(self) -> ComposeResult:
         """Lay out the text under its crumbs."""
@@ -53,6 +53,12 @@ class ReadingScreen(Screen[None]):
     def on_mount(self) -> None:
         """Let the keys scroll the page."""
         self.query_one("#page").focus()
+
+    def show(self, content: Content) -> None:
+        """Show another text in its place; a screen that is left already shows nothing."""
+        self._content = content
+        if self.is_attached:
+            self.query_one("#text", Static).update(content)
 
     def action_copy(self) -> None:
         """Copy the whole text."""

@@ -1,0 +1,83 @@
+"""What is told of a compaction: what it forgot, what was cleared, whether it is thrash."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from ..core import thrash
+from .formats import one_line, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..core.summaries.artifacts import FileUse
+    from ..core.thrash import Culprit
+    from ..core.told import Told
+
+FILES_SHOWN: Final = 10
+NAMES_SHOWN: Final = 30
+SAID_SHOWN: Final = 8
+"""Lines and names of one compaction; `ctxtop compactions --json` has more."""
+
+_KINDS: Final = {
+    "file_read": "reading",
+    "tool_result": "the result of",
+    "attachment": "the attachment",
+    "agent_return": "an agent's return:",
+    "prompt": "the prompt",
+    "meta": "what the client wrote:",
+    "answer": "the answers:",
+}
+
+
+def told_lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
+    """Tell all of it as labels and texts, a list of names wrapped at `room` cells."""
+    lost = told.forgotten
+    found = thrash.thrash(told.refill)
+    if found:
+        turns = many(found.turns_since_last, "turn")
+        yield "thrash", f"{turns} after the last one{_refilled(found.culprit)}"
+    if told.cleared_results:
+        yield "cleared", f"{many(told.cleared_results, 'tool result')} before it, silently"
+    files = [_file(each) for each in lost.files[:FILES_SHOWN]]
+    yield from _under("forgot files", _rest(files, lost.counts.files))
+    names = [one_line(each.text) for each in lost.identifiers[:NAMES_SHOWN]]
+    listed = ", ".join(_rest(names, lost.counts.identifiers))
+    yield from _under("names", wrap(listed, room, break_on_hyphens=False))
+    for label, said, count in (
+        ("decisions", lost.decisions, lost.counts.decisions),
+        ("todos", lost.todos, lost.counts.todos),
+        ("constraints", lost.constraints, lost.counts.constraints),
+    ):
+        quoted = [f"{each.text} (line {each.line})" for each in said[:SAID_SHOWN]]
+        yield from _under(label, _rest(quoted, count))
+
+
+def _under(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        yield label, text
+        label = ""
+
+
+def _rest(shown: list[str], count: int) -> list[str]:
+    return [*shown, f"… {count - len(shown)} more"] if count > len(shown) else shown
+
+
+def _file(use: FileUse) -> str:
+    done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
+    said = ", ".join(f"{what} {count}×" for what, count in done if count)
+    return f"{use.path} ({said}; line {use.line})"
+
+
+def _refilled(culprit: Culprit | None) -> str:
+    if culprit is None:
+        return ""
+    kind = _KINDS.get(culprit.kind, culprit.kind)
+    size = f"≈{tokens(culprit.tokens)} tokens"
+    return f", refilled most by {kind} {culprit.what}: {size} (line {culprit.line})"
+
+
+def many(count: int, what: str) -> str:
+    """Count things: 1 turn, 2 turns."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
