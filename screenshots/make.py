@@ -52,7 +52,7 @@ SHOTS: Final = (
     Shot("agents", (120, 14), (*DOWN_TO_THE_LEADER, "2", "z")),
     Shot("summaries", (120, 30), ("3", "z")),
     Shot("search", (120, 30), ("3", "slash", *"tests", "enter", "z")),
-    Shot("session", (100, 36), ("j", "j", "j", "j", "j", "j", "enter")),
+    Shot("session", (100, 44), ("j", "enter")),
     Shot("summary", (100, 36), ("3", "j", "j", "enter")),
     Shot("help", (100, 40), ("question_mark",)),
 )
