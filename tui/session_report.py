@@ -79,7 +79,7 @@ def session_report(known: Known, filling: Content, width: int, now_ms: int) -> C
     lines += [
         Content(""),
         *_section("What fills it"),
-        filling,
+        *filling.split("\n"),
         Content(""),
         *_section("Session"),
         _line("id", session.session_id),
@@ -98,7 +98,7 @@ def session_report(known: Known, filling: Content, width: int, now_ms: int) -> C
         *_section("Warnings"),
         *_warnings(known.warnings, now_ms),
     ]
-    return Content("\n").join(lines)
+    return Content("\n").join(_hang(line, width) for line in lines)
 
 
 def _compaction(context: Context) -> Iterable[Content]:
@@ -155,6 +155,19 @@ def _section(name: str) -> Iterable[Content]:
 
 def _line(label: str, value: str, style: str = "$foreground") -> Content:
     return Content.assemble((f"  {label:<{_LABEL}}", "$quiet"), (one_line(value), style))
+
+
+def _hang(line: Content, width: int) -> Content:
+    """Break a long line between words; what follows begins below its value."""
+    indent = " " * (_LABEL + 2)
+    parts = []
+    while line.cell_length > width:
+        place = line.plain.rfind(" ", len(indent) + 1, width + 1)
+        if place < 0:
+            break
+        parts.append(line[:place])
+        line = Content(indent) + line[place + 1 :]
+    return Content("\n").join([*parts, line])
 
 
 def _status(session: Session) -> str:

@@ -89,8 +89,8 @@ async def test_a_transcript_that_is_gone_is_one_line(stage: Stage) -> None:
         path.unlink()
         await it.press("enter")
         await it.reading()
-        (line,) = section(it, "What fills it")
-        assert "No such file" in line
+        words = " ".join(section(it, "What fills it"))
+        assert "cannot be read: No such file" in words
 
 
 async def test_a_fault_is_told_where_the_answer_would_stand(
@@ -103,7 +103,20 @@ async def test_a_fault_is_told_where_the_answer_would_stand(
     async with opened(demo) as it:
         await it.press("enter")
         await it.reading()
-        assert "[/foo] is broken" in it.text
-        assert "please report it" in it.text
+        words = " ".join(section(it, "What fills it"))
+        assert "[/foo] is broken" in words
+        assert "please report it" in words
         assert it.app.feed.lookup._thread is not None
         assert it.app.feed.lookup._thread.is_alive()
+
+
+async def test_a_narrow_terminal_breaks_between_words_and_below_the_value(demo: Stage) -> None:
+    async with opened(demo, (80, 24)) as it:
+        await it.mark("Fix the flaky")
+        await it.press("enter")
+        await it.reading()
+        lines = it.text.split("\n")
+        place = next(number for number, line in enumerate(lines) if "compaction" in line)
+        assert lines[place].endswith("98 % of the")
+        assert lines[place + 1] == " " * 18 + "way"
+        assert max(len(line) for line in lines if "/" not in line) <= 74
