@@ -61,10 +61,10 @@ def numbers_of(counted: Counted) -> Numbers:
 
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
     what follows; of an output that may be a placeholder the answer's own texts tell more.
-    Without an answer it is the boundary's estimate.
+    Without an answer it is the boundary's estimate, which hooks are told too (2.1.329).
     """
     if counted.answer is None:
-        return Numbers(None, counted.post, None, counted.report)
+        return Numbers(None, counted.post, counted.post, counted.report)
     output = max(counted.output, counted.said)
     return Numbers(
         fill=counted.answer,

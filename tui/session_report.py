@@ -117,7 +117,8 @@ def _compaction(context: Context) -> Iterable[Content]:
         )
         yield _line("", trigger.why, "$quiet")
     if numbers.hook is not None:
-        yield _line("", f"hooks are told {numbers.hook:,}: with the last answer", "$quiet")
+        what = "the compaction's estimate" if numbers.fill is None else "with the last answer"
+        yield _line("", f"hooks are told {numbers.hook:,}: {what}", "$quiet")
     if numbers.report is not None:
         yield _line("", f"the last /context counted {numbers.report:,}", "$quiet")
 

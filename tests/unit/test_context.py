@@ -68,6 +68,12 @@ def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_wi
     )
 
 
+def test_after_a_boundary_its_estimate_is_the_counter_and_what_hooks_are_told() -> None:
+    numbers = measure(Counted(post=9_000, output=70), WINDOW).numbers
+
+    assert (numbers.fill, numbers.counter, numbers.hook) == (None, 9_000, 9_000)
+
+
 def test_without_a_trigger_there_is_no_way_to_it() -> None:
     assert measure(Counted(answer=1), WINDOW).trigger_ratio is None
     assert measure(Counted(answer=1), WINDOW, Trigger(None, Source.TABLE)).trigger_ratio is None
