@@ -34,8 +34,8 @@ OWN_TURNS: Final = 240
 OWN_STARTS: Final = 24
 """Moments of its own past that a session is asked from; more change no quantile by a turn."""
 
-PRIOR_TURNS: Final = 2_000
-"""Turns of other sessions that are kept, the newest: about thirty sessions."""
+PRIOR_TURNS: Final = 1_000
+"""Turns of other sessions that are kept, the newest: twice as many forecast no better."""
 
 PRIOR_STARTS: Final = 64
 """Moments of the other sessions that are asked from, spread evenly over their turns."""
