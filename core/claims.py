@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class Source(StrEnum):
     """Where a claim comes from, strongest first."""
 
+    POLICY = "policy"
     STATUS_LINE = "status_line"
     ENVIRONMENT = "environment"
     SETTINGS = "settings"
@@ -28,6 +29,7 @@ class Source(StrEnum):
 
 
 WORDS: Final = {
+    Source.POLICY: "your policy sets it (limit.override)",
     Source.STATUS_LINE: "the client's status line said so",
     Source.ENVIRONMENT: "an environment variable of the client sets it",
     Source.SETTINGS: "a settings file sets it",

@@ -114,7 +114,7 @@ class Evidence:
         window = self.window_of(seen)
         trigger = self.trigger_of(seen, window)
         policy = self._policies.of(seen.cwd)
-        return measure(counted, window, trigger, policy.lines(window, seen.model, trigger.tokens))
+        return measure(counted, window, trigger, policy.lines(window, trigger.tokens))
 
     def window_of(self, seen: Seen) -> Window:
         """Decide a context's window in tokens."""
@@ -131,6 +131,7 @@ class Evidence:
                 asked_model=asked,
                 version=version,
                 setup=setup,
+                policy_tokens=self._policies.of(seen.cwd).sizes("limit.override").get(name or ""),
                 # The status line is the session's; an agent's model may be held otherwise.
                 status_line_tokens=shown if seen.agent_id is None else None,
                 session_peak_tokens=seen.peak_tokens,

@@ -39,6 +39,8 @@ class WindowEvidence(msgspec.Struct, frozen=True):
     """The same with its mark for a large window, where the session was asked for it."""
     version: Version | None = None
     setup: ClientSetup = NOTHING_SET
+    policy_tokens: int | None = None
+    """What a person sets for this model: above all evidence (T-26)."""
     status_line_tokens: int | None = None
     """`context_window_size` of this session with this model."""
     session_peak_tokens: int = 0
@@ -60,6 +62,8 @@ def find_window(evidence: WindowEvidence) -> Window:
     """
     peak, seen = evidence.session_peak_tokens, evidence.status_line_tokens
     claims: list[Claim] = []
+    if evidence.policy_tokens:
+        claims.append(Claim(evidence.policy_tokens, Source.POLICY))
     if seen and peak <= seen:
         claims.append(Claim(seen, Source.STATUS_LINE))
     said = _by_setup(evidence)

@@ -119,14 +119,13 @@ class Policy(msgspec.Struct, frozen=True):
         """The preset's name."""
         return self.text("preset")
 
-    def limit(self, window: Window, model: str | None) -> int | None:
+    def limit(self, window: Window) -> int | None:
         """Say which window in tokens the thresholds are meant for, None for none.
 
         Requirements 2.1 T-26; R002-05 (unknown is null), R003-03 (80 % of the real one).
         """
-        named = self.sizes("limit.override").get(model or "")
-        if named:
-            return named
+        if window.source is Source.POLICY:
+            return window.tokens
         source, default = self.text("limit.source"), self.whole("limit.default")
         if source == "fixed" or (source == "env_1m" and window.tokens < LARGE_WINDOW):
             return default
@@ -136,15 +135,13 @@ class Policy(msgspec.Struct, frozen=True):
                 return default if unknown == "use_default" else None
         return round(window.tokens * (self.number("limit.safety_factor") or 1.0))
 
-    def lines(
-        self, window: Window, model: str | None, trigger: int | None = None
-    ) -> tuple[Line, ...]:
+    def lines(self, window: Window, trigger: int | None = None) -> tuple[Line, ...]:
         """Find where the levels begin in a window, the lowest first; no line, no warning.
 
         `trigger` is where the client compacts by itself, in tokens; where it is not known it
         is computed of the window (T-01).
         """
-        limit = self.limit(window, model)
+        limit = self.limit(window)
         if limit is None:
             return ()
         reserve = (self.whole("limit.output_reserve") or 0) + (
@@ -172,12 +169,10 @@ class Policy(msgspec.Struct, frozen=True):
         windows = [
             Window(tokens, Source.TABLE) for tokens in (LEAST_WINDOW, SMALL_WINDOW, LARGE_WINDOW)
         ]
-        lowest = [
-            int(line.at * window.tokens)
-            for window in windows
-            for model in ("", *self.sizes("limit.override"))
-            for line in self.lines(window, model)
+        windows += [
+            Window(tokens, Source.POLICY) for tokens in self.sizes("limit.override").values()
         ]
+        lowest = [int(line.at * window.tokens) for window in windows for line in self.lines(window)]
         if any(each.of is Base.TRIGGER for each in self.thresholds):
             lowest.append(LEAST_TRIGGER)
         return min(lowest, default=None)

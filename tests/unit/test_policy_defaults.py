@@ -378,19 +378,19 @@ def known(tokens: int) -> Window:
 def test_where_the_levels_of_a_preset_begin(
     requirement: str, name: str, window: int, tokens: list[int]
 ) -> None:
-    lines = of_preset(name).lines(known(window), "claude-haiku-4-5")
+    lines = of_preset(name).lines(known(window))
 
     assert [round(line.at * window) for line in lines] == tokens, requirement
 
 
 def test_the_native_line_follows_the_trigger_that_is_known() -> None:
-    (line,) = of_preset("native").lines(known(200_000), None, trigger=155_000)
+    (line,) = of_preset("native").lines(known(200_000), trigger=155_000)
 
     assert line.at == 155_000 / 200_000
 
 
 def test_the_line_of_the_native_preset_is_as_the_table_says() -> None:
-    (line,) = of_preset("native").lines(known(200_000), None)
+    (line,) = of_preset("native").lines(known(200_000))
 
     assert line.at == 0.835
 
@@ -398,18 +398,16 @@ def test_the_line_of_the_native_preset_is_as_the_table_says() -> None:
 def test_a_window_that_is_not_known() -> None:
     assumed = Window(200_000, Source.ASSUMED)
 
-    assert [line.at for line in BUILT_IN.lines(assumed, None)] == [each.at for each in THRESHOLDS]
-    assert of_preset("omo-latest").lines(assumed, None) == ()
-    assert of_preset("hybrid-buffer").limit(assumed, None) == 100_000
+    assert [line.at for line in BUILT_IN.lines(assumed)] == [each.at for each in THRESHOLDS]
+    assert of_preset("omo-latest").lines(assumed) == ()
+    assert of_preset("hybrid-buffer").limit(assumed) == 100_000
 
 
-def test_a_window_by_the_models_name() -> None:
-    policy = resolve(
-        [Given("limit.override", {"house-model": 64_000}, Origin.USER_FILE, "config.toml")]
-    )
+def test_a_window_of_the_policy_is_taken_as_it_is() -> None:
+    factor = Given("limit.safety_factor", 0.5, Origin.USER_FILE, "config.toml")
 
-    assert policy.limit(known(200_000), "house-model") == 64_000
-    assert policy.limit(known(200_000), "other") == 200_000
+    assert resolve([factor]).limit(known(200_000)) == 100_000
+    assert resolve([factor]).limit(Window(64_000, Source.POLICY)) == 64_000
 
 
 def test_two_levels_as_they_were_built() -> None:
@@ -443,7 +441,7 @@ def test_nothing_is_reached_below_the_floor(name: str) -> None:
     lines = [
         line.at * window
         for window in (100_000, 128_000, 200_000, 400_000, 1_000_000)
-        for line in policy.lines(known(window), None)
+        for line in policy.lines(known(window))
     ]
 
     assert policy.floor is None if not lines else (policy.floor or 0) <= min(lines)

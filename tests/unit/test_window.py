@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from ctxtop.core.claims import Claim, Source
 from ctxtop.core.client_setup import ClientSetup
+from ctxtop.core.evidence import Evidence, Facts, Seen
 from ctxtop.core.models import LARGE_WINDOW, SMALL_WINDOW, table_window
+from ctxtop.core.policy.layers import Given, Policies, resolve
+from ctxtop.core.policy.policy import Origin
 from ctxtop.core.window import WindowEvidence, find_window
 from msgspec.structs import replace
 
@@ -149,3 +152,29 @@ def test_a_status_line_that_is_just_filled_wins() -> None:
 )
 def test_the_table_knows_ids_with_dates_and_prefixes(model: str | None, tokens: int | None) -> None:
     assert table_window(model) == tokens
+
+
+def test_a_persons_own_window_is_above_all_evidence_and_what_it_contradicts_is_named() -> None:
+    window = find_window(
+        WindowEvidence("house-model", policy_tokens=64_000, status_line_tokens=200_000)
+    )
+
+    assert (window.tokens, window.source) == (64_000, Source.POLICY)
+    assert window.contradicted == (Claim(200_000, Source.STATUS_LINE),)
+
+
+def test_the_policys_window_is_asked_for_by_the_sessions_folder_and_model() -> None:
+    own = resolve(
+        [Given("limit.override", {"claude-haiku-4-5": 64_000}, Origin.PROJECT_FILE, ".ctxtop.toml")]
+    )
+    evidence = Evidence(Facts(), Policies(projects={"/p": own}))
+
+    windows = [
+        evidence.window_of(Seen(session_id="s", model=model, cwd=cwd)).tokens
+        for model, cwd in (
+            ("claude-haiku-4-5", "/p"),
+            ("claude-haiku-4-5", "/q"),
+            ("claude-opus-4-5", "/p"),
+        )
+    ]
+    assert windows == [64_000, 200_000, 200_000]
