@@ -13,7 +13,8 @@ from ...collectors.collect import Collector
 from ...core.store import queries
 from . import as_json
 from .cells import shorten
-from .columns import output_encoding, put
+from .emit import emit as _emit
+from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
@@ -188,6 +189,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
+group.add_command(inject)
+
+
 @group.command()
 @reading
 @click.pass_context
@@ -254,14 +258,6 @@ def demo(context: click.Context, *, once: bool) -> int:
     from ..demo import run_demo
 
     return run_demo()
-
-
-def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    if chosen(context).as_json:
-        print(as_json.dumps(record, output_encoding()))
-    else:
-        put(lines())
-    return DONE
 
 
 def _compactions(found: Reading, listed: list[CompactionRow], session: str | None) -> list[str]:
