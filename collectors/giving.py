@@ -39,9 +39,7 @@ class Asked(msgspec.Struct, frozen=True):
     cwd: Path | None = None
 
 
-def gather(
-    asked: Asked, db: sqlite3.Connection | None, limits: Limits
-) -> tuple[Start, list[Past]]:
+def gather(asked: Asked, db: sqlite3.Connection | None, limits: Limits) -> tuple[Start, list[Past]]:
     """Tell of the agent that starts, and of all earlier ones that could be of use to it.
 
     What the files say comes before what the store says. Raises sqlite3.Error where the store
@@ -100,7 +98,7 @@ def _tags(asked: Asked, end: list[bytes]) -> frozenset[str]:
     if asked.cwd is not None:
         folders.append(asked.cwd / ".claude" / "agents")
     name = asked.agent_type
-    plain = name and not set(name) & set('/\\\0') and not name.startswith(".")
+    plain = name and not set(name) & set("/\\\0") and not name.startswith(".")
     found = tags_in(asked.prompt or "") | tags_in(last_prompt(end))
     for folder in folders if plain else ():
         found |= tags_in(_head(folder / f"{name}.md"))

@@ -23,7 +23,7 @@ PLAN_TOOL: Final = "ExitPlanMode"
 """With which the model shows a plan (clients to 2.1.329)."""
 
 _MARKS: Final = (
-    *(f'"name":"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),
+    *(f'"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),
     b"Task #",
 )
 """How the client writes the call of such a tool, and its answer."""

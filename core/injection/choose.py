@@ -111,9 +111,7 @@ class _Selection:
                 self.picks.remove(pick)
                 self.leave_out(pick.past, f"over the budget: up to {tokens} tokens, {left} left")
         context = together([each.text for each in entries])
-        return Injection(
-            context, tuple(entries), tuple(self._out.values()), most_tokens(context)
-        )
+        return Injection(context, tuple(entries), tuple(self._out.values()), most_tokens(context))
 
     def _framed(self) -> list[tuple[Entry, Pick | None]]:
         framed: list[tuple[Entry, Pick | None]] = [(each, None) for each in self._tasks()]

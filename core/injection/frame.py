@@ -29,7 +29,7 @@ def quoted(text: str) -> str:
     """Quote a text: a mark before each line, cut to ENTRY_CHARS, the client's frames broken."""
     cut = len(text) - ENTRY_CHARS
     kept = text[:ENTRY_CHARS] + (f"\n[… {cut} characters more]" if cut > 0 else "")
-    lines = _TAG.sub("‹", kept).splitlines()  # noqa: RUF001 -- looks like what it stands for
+    lines = _TAG.sub("‹", kept).splitlines()
     return "\n".join(f"| {line}".rstrip() for line in lines)
 
 

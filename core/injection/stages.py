@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .brief import LASTING, fields_of, outcome_of
-from .past import Past, Stage, Start  # noqa: TC001 -- msgspec reads them
+from .past import Past, Stage, Start
 from .tags import EVERYBODY
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 WORKER = (
-    "[COMPRESSED] agent_type: worker\nChanged files: src/cart.py\nResult: The cart rounds at the end."
+    "[COMPRESSED] agent_type: worker\nChanged files: src/cart.py\n"
+    "Result: The cart rounds at the end."
 )
 
 
@@ -27,12 +28,11 @@ def first_request(exchanges: list[dict[str, Any]], words: str) -> str:
 
 
 def delegate(kind: str, task: str, said: str) -> str:
-    script = said.replace("\n", "\\n")
-    return f"Do it. [[agent:{kind}|{task} <<say:{said}>>]] [[say:waiting]]" if script else ""
+    return f"Do it. [[agent:{kind}|{task} <<say:{said}>>]] [[say:waiting]]"
 
 
 @pytest.mark.parametrize("scanned", [True, False], ids=["with a store", "without"])
-def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: bool) -> None:  # noqa: FBT001
+def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: bool) -> None:
     lab.define_agent("worker")
     lab.define_agent("reviewer")
     lab.define_agent("stranger")

@@ -57,6 +57,9 @@ def named(found: list[Check], name: str) -> Check:
     return check
 
 
+NAMES = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.ANSWERS: "answers"}
+
+
 def the_wrong_one(found: list[Check]) -> Check:
     wrong = wrong_ones(found)
     assert len(wrong) == 1, wrong
@@ -86,6 +89,7 @@ def test_all_is_well(scanned: Places) -> None:
         "disk",
         "hook log",
         "status line",
+        "answers",
         "sqlite",
         "token table",
         "terminal",
@@ -284,7 +288,7 @@ def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, lo
     path.mkdir()
     assert record(str(path), "Stop", b"{}")
     check = the_wrong_one(check_all(scanned))
-    assert check.name == {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line"}[log]
+    assert check.name == NAMES[log]
     assert "Is a directory" in check.detail
 
     path.rmdir()
