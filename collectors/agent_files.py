@@ -42,10 +42,19 @@ def agents_of_project(session: Path, returns: Iterable[bytes]) -> list[Past]:
     `session` is its transcript, `returns` the lines of its end, which may tell how agents
     ended. What cannot be read is left out: it is in the way of nobody.
     """
-    told = _outcomes(returns)
     own = session.with_suffix("")
-    found = [*_agent_files(own), *_of_others(own)][:AGENTS]
-    return [past for file in found if (past := _past(file, told, own.name.lower()))]
+    return _read([*_agent_files(own), *_of_others(own)], own, returns)
+
+
+def agents_of_session(session: Path, returns: Iterable[bytes]) -> list[Past]:
+    """Read the newest agents of one session, as `agents_of_project` does."""
+    own = session.with_suffix("")
+    return _read(_agent_files(own), own, returns)
+
+
+def _read(files: list[_File], own: Path, returns: Iterable[bytes]) -> list[Past]:
+    told = _outcomes(returns)
+    return [past for file in files[:AGENTS] if (past := _past(file, told, own.name.lower()))]
 
 
 def _of_others(own: Path) -> list[_File]:
@@ -93,6 +102,8 @@ def _past(file: _File, told: dict[str, Outcome], current: str) -> Past | None:
         parent_agent_id=meta.parent_agent_id,
         at=at,
         tags=tags_in(text) | tags_in(asked),
+        description=meta.description,
+        changed_at=file.mtime_ns // 1_000_000,
     )
 
 

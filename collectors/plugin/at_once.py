@@ -6,15 +6,14 @@ import os
 import sqlite3
 import time
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..policy_files import PolicyFiles
 from ..policy_sources import PolicySources, user_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from ...core.policy.policy import Policy
 
@@ -49,15 +48,3 @@ def policy_at_once(folder: str | None) -> Policy:
     files = PolicyFiles(sources)
     files.look([folder] if folder else [])
     return files.policies.of(folder)
-
-
-def text_of(given: Mapping[str, Any], name: str) -> str:
-    """Give a field that is a text, else the empty one."""
-    value = given.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def transcript_of(given: Mapping[str, Any]) -> Path | None:
-    """Name the session's transcript; None where the client named none that could be one."""
-    path = text_of(given, "transcript_path")
-    return Path(path) if path.endswith(".jsonl") and "\0" not in path else None

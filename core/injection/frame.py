@@ -21,7 +21,9 @@ file (claude-code-formats 4.5)."""
 SOURCE_CHARS: Final = 60
 """Of a name in an entry's first line."""
 
-_TAG: Final = re.compile(r"<(?=/?[ \t]*[a-z-]*(?:reminder|notification|command|caveat|hook))", re.I)
+_TAG: Final = re.compile(
+    r"<(?=/?[ \t]*[a-z-]*(?:reminder|notification|command|caveat|hook|stdout))", re.I
+)
 """How the client's own frames begin: quoted text must not end the one that it stands in."""
 
 
@@ -29,8 +31,12 @@ def quoted(text: str) -> str:
     """Quote a text: a mark before each line, cut to ENTRY_CHARS, the client's frames broken."""
     cut = len(text) - ENTRY_CHARS
     kept = text[:ENTRY_CHARS] + (f"\n[… {cut} characters more]" if cut > 0 else "")
-    lines = _TAG.sub("‹", kept).splitlines()
-    return "\n".join(f"| {line}".rstrip() for line in lines)
+    return "\n".join(f"| {line}".rstrip() for line in unframed(kept).splitlines())
+
+
+def unframed(text: str) -> str:
+    """Break what looks like a frame of the client's own, so that no text ends the one it is in."""
+    return _TAG.sub("‹", text)
 
 
 def entry(source: str, reason: str, text: str) -> str:

@@ -43,6 +43,10 @@ class Past(msgspec.Struct, frozen=True):
     at: int | None = None
     """When it said them, in milliseconds since 1970 (UTC)."""
     tags: frozenset[str] = frozenset()
+    description: str = ""
+    """Of its task."""
+    changed_at: int | None = None
+    """When its file last changed, in milliseconds since 1970 (UTC)."""
 
     @property
     def key(self) -> tuple[str, str]:

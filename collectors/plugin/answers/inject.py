@@ -10,8 +10,9 @@ from ....core.injection.choose import choose
 from ....core.injection.limits import limits_of
 from ...clean import clean_title
 from ...giving import Asked, gather
-from ..at_once import policy_at_once, store_at_once, text_of, transcript_of
+from ..at_once import policy_at_once, store_at_once
 from ..call import Reply
+from ..fields import text_of, transcript_of
 from ..kept import keep
 
 if TYPE_CHECKING:
