@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.core.store.answer_queries import given
+from ctxtop.core.store.database import open_reader
 
 from .features import install
 
@@ -50,3 +53,9 @@ def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: boo
     assert "The cart rounds at the end." in sent
     assert "stranger" not in sent.partition("Available agent types")[0]
     assert "secret plan" not in sent
+    lab.ctxtop()
+    with closing(open_reader(lab.store)) as db:
+        rows = given(db, "inject", first.session_id)
+    assert [(row.kind, row.text) for row in rows] == [
+        ("sibling", "finished in this session, of the same parent")
+    ]

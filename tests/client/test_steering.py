@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RULE = "You must never change the public names of the cart module."
 DECISION = "We decided to keep the prices in SQLite."
+KINDS = ("files", "decisions", "todos", "constraints")
 TOO_LONG = "once:400 prompt is too long: 210000 tokens > 200000 maximum"
 
 
@@ -38,7 +39,7 @@ def sent(turn: Turn, what: str) -> str:
     return json.dumps(found)
 
 
-def forgotten(lab: Lab) -> dict[str, Any]:
+def compaction(lab: Lab) -> dict[str, Any]:
     words = ["-m", "ctxtop", "--config-dir", str(lab.config), "--db", str(lab.store)]
     ended = subprocess.run(
         [sys.executable, "-I", *words, "compactions", "--json"],
@@ -47,7 +48,7 @@ def forgotten(lab: Lab) -> dict[str, Any]:
         env=lab.env,
     )
     (only,) = json.loads(ended.stdout)
-    found: dict[str, Any] = only["forgotten"]
+    found: dict[str, Any] = only
     return found
 
 
@@ -60,13 +61,10 @@ def test_a_compaction_keeps_what_it_is_steered_to(lab: Lab) -> None:
     assert asked.count(RULE) == 2, "in the prompt itself, and in what is to be kept"
     for each in (DECISION, "Round the totals of the cart", "prices.py (created or rewritten)"):
         assert each in asked.partition(STEER)[2]
-    lost = forgotten(lab)
-    assert (lost["files"], lost["decisions"], lost["todos"], lost["constraints"]) == (
-        [],
-        [],
-        [],
-        [],
-    )
+    told = compaction(lab)
+    assert not any(told["forgotten"][kind] for kind in KINDS)
+    assert {each["kind"] for each in told["steered"]} == {"constraint", "todo", "file", "decision"}
+    assert all(each["kept"] for each in told["steered"])
     assert AGAIN not in sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
 
 
@@ -75,14 +73,16 @@ def test_what_it_forgot_all_the_same_is_said_once(lab: Lab) -> None:
     rule = f"You must never touch the file {FORGET}.cfg of the shop."
     session = work(lab, rule).session_id
     overflow(lab, session)
-    lost = forgotten(lab)
-    assert [each["text"] for each in lost["constraints"]] == [rule]
-    assert (lost["files"], lost["decisions"], lost["todos"]) == ([], [], [])
+    told = compaction(lab)
+    lost = {kind: told["forgotten"][kind] for kind in KINDS}
+    assert [each["text"] for each in lost.pop("constraints")] == [rule]
+    assert not any(lost.values())
+    assert [each["text"] for each in told["steered"] if not each["kept"]] == [f'"{rule}"']
     for number in range(2):
-        told = sent(lab.turn(f"More {number}. [[say:ok]]", resume=session), "answer")
-        assert told.count(AGAIN) == 1
-        assert told.partition(AGAIN)[2].count(rule) == 1
-        assert DECISION not in told.partition(AGAIN)[2]
+        request = sent(lab.turn(f"More {number}. [[say:ok]]", resume=session), "answer")
+        assert request.count(AGAIN) == 1
+        assert request.partition(AGAIN)[2].count(rule) == 1
+        assert DECISION not in request.partition(AGAIN)[2]
 
 
 def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:

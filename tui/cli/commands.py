@@ -11,6 +11,7 @@ from ctxtop import __version__
 
 from ...collectors.collect import Collector
 from ...core.store import queries
+from ...core.store.answer_queries import given
 from ..given_lines import given_to_agents, injected
 from . import as_json
 from .cells import shorten
@@ -20,6 +21,7 @@ from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .start import open_dashboard, resolve
+from .steered import steered
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -101,12 +103,12 @@ def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
     with open_reading(chosen(context), Collector.scan_and_count) as found:
         session_id = found.session_id(session)
-        listed, given = found.agents(session_id), given_to_agents(found.db, session_id)
+        listed, at_start = found.agents(session_id), given_to_agents(found.db, session_id)
         return _emit(
             context,
             [
                 as_json.agent(each)
-                | {"injected": injected(given.get((each.session_id, each.agent_id), ()))}
+                | {"injected": injected(at_start.get((each.session_id, each.agent_id), ()))}
                 for each in listed
             ],
             lambda: (
@@ -123,10 +125,15 @@ def agents(context: click.Context, *, session: str | None) -> int:
 def compactions(context: click.Context, *, session: str | None) -> int:
     """List the compactions, what each kept and what it forgot. Newest first."""
     with open_reading(chosen(context), Collector.scan_and_tell) as found:
-        listed = queries.compactions(found.db, found.session_id(session))
+        session_id = found.session_id(session)
+        listed = queries.compactions(found.db, session_id)
+        asked = steered(listed, given(found.db, "steer", session_id))
         return _emit(
             context,
-            [as_json.compaction(each) for each in listed],
+            [
+                as_json.compaction(each) | {"steered": items}
+                for each, items in zip(listed, asked, strict=True)
+            ],
             lambda: _compactions(found, listed, session) or _nothing(found, "compactions", session),
         )
 

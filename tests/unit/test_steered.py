@@ -1,0 +1,45 @@
+"""Which of the things that it was asked to keep a compaction kept."""
+
+from __future__ import annotations
+
+from ctxtop.core.steered import Steered, steered_by
+from ctxtop.core.store.answer_queries import GivenRow
+from ctxtop.core.store.rows import CompactionRow
+from ctxtop.core.summaries.artifacts import Quote
+from ctxtop.core.summaries.forgotten import Forgotten
+from ctxtop.core.told import Told
+
+
+def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> GivenRow:
+    return GivenRow("s", agent_id, at, kind, text, None, None, None)
+
+
+def compaction(at: int | None) -> CompactionRow:
+    return CompactionRow("s", None, "b", at, "auto", None, None, None, None, None, None)
+
+
+RULE = asked(90, "constraint", '"Never push."')
+FILE = asked(90, "file", "/p/a.py (edited 2×)")
+
+
+def test_what_was_forgotten_was_not_kept() -> None:
+    told = Told(Forgotten(constraints=(Quote("Never push.", 1),)))
+    assert steered_by(compaction(100), told, [RULE, FILE], None) == (
+        Steered("constraint", '"Never push."', kept=False),
+        Steered("file", "/p/a.py (edited 2×)", kept=True),
+    )
+
+
+def test_nothing_is_known_of_it_before_it_is_told_or_of_agents() -> None:
+    (rule,) = steered_by(compaction(100), None, [RULE], None)
+    (agent,) = steered_by(compaction(100), Told(), [asked(90, "agent", "w a1: do")], None)
+    assert (rule.kept, agent.kept) == (None, None)
+
+
+def test_it_is_of_the_next_compaction_of_its_context_alone() -> None:
+    again = asked(95, "constraint", '"Never push."')
+    of_agent = asked(95, "constraint", '"Wait."', "a1")
+    earlier, later = asked(40, "todo", "early"), asked(101, "todo", "late")
+    found = steered_by(compaction(100), Told(), [earlier, RULE, again, of_agent, later], 50)
+    assert [each.text for each in found] == ['"Never push."']
+    assert steered_by(compaction(None), Told(), [RULE], None) == ()
