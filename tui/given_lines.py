@@ -45,7 +45,7 @@ def injected(rows: Sequence[GivenRow]) -> list[dict[str, Any]] | None:
 def given_lines(rows: Sequence[GivenRow]) -> list[str]:
     """Say it for people, a line each."""
     return [
-        f"  {row.kind.replace('_', ' '):<15}{row.from_agent_id or 'its tasks'}: {row.text}"
+        f"{row.kind.replace('_', ' ')}: {row.from_agent_id or 'its tasks'}, {row.text}"
         + ("" if row.tokens is None else f", at most {row.tokens:,} tokens")
         for row in rows
     ]

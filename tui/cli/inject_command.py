@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec.structs import replace
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .reading import Reading
 
     CountTokens = Callable[[str], int]
+
+
+LEFT_OUT_SHOWN: Final = 30
+"""Lines of what was left out; a project has hundreds of earlier results."""
 
 
 @click.command()
@@ -96,8 +100,10 @@ def injection_lines(found: Injection, count: CountTokens) -> list[str]:
         lines += ["", "left out"]
         lines += [
             f"  {each.agent_type} {each.agent_id} of {each.session_id[:8]}: {each.why}"
-            for each in found.excluded
+            for each in found.excluded[:LEFT_OUT_SHOWN]
         ]
+        more = len(found.excluded) - LEFT_OUT_SHOWN
+        lines += [f"  … {more} more; --json has all"] if more > 0 else []
     return lines
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...collectors.folder import Trouble
     from ...core.agents import Agent
 
-GIVEN = "What ctxtop gave it at its start"
+GIVEN: Final = "What ctxtop gave it at its start"
 
 
 class AgentScreen(ReadingScreen):
@@ -40,5 +40,5 @@ class AgentScreen(ReadingScreen):
     def _add(self, found: list[str] | Trouble) -> None:
         if isinstance(found, list) and found:
             heading = Content.styled(GIVEN, "bold $accent")
-            given = Content("\n".join(one_line(line) for line in found))
+            given = Content("\n".join(f"  {one_line(line)}" for line in found))
             self.show(Content("\n").join([Content(self._text), Content(""), heading, given]))
