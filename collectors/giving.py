@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..core.injection.past import Limits, Outcome, Past, Start
 from ..core.injection.past_rows import past_of
@@ -84,12 +85,12 @@ def _stored(
 
 
 def _newer(file: Past, stored: Past | None) -> Past:
-    """Believe the file, unless all that it does not say is how the run ended."""
-    if stored is None or file.outcome is not Outcome.RUNNING:
+    """Believe the file, but what came back of the run for how it ended."""
+    if stored is None or stored.outcome is Outcome.RUNNING or (file.at or 0) > (stored.at or 0):
         return file
-    if stored.outcome is Outcome.RUNNING or (file.at or 0) > (stored.at or 0):
-        return file
-    return stored
+    # Of one that was killed its own file says no more than that it is over.
+    told = Outcome.FAILED if Outcome.FAILED in {file.outcome, stored.outcome} else Outcome.FINISHED
+    return replace(file if file.text else stored, outcome=told)
 
 
 def _tags(asked: Asked, end: list[bytes]) -> frozenset[str]:

@@ -121,6 +121,17 @@ def test_agents_that_run_or_failed_are_not_given(tmp_path: Path, session: Path) 
     assert "The cart rounds." in asked(tmp_path, session)
 
 
+def test_one_that_was_killed_in_an_earlier_session(tmp_path: Path, session: Path) -> None:
+    write(session, [user()])
+    write_agent(session, "w1", "", finished=True)
+    earlier = session.with_name("33333333-0000-4000-8000-000000000000.jsonl")
+    write(earlier, [notification("r1", "Half of it.", status="killed", at=9)])
+    write_agent(earlier, "r1", "Half of it.", agentType="reviewer")
+    assert "Half of it." in asked(tmp_path, session)
+    scan(tmp_path)
+    assert "Half of it." not in asked(tmp_path, session)
+
+
 def test_an_earlier_session_of_the_project(tmp_path: Path, session: Path) -> None:
     earlier = write(session.with_name("33333333-0000-4000-8000-000000000000.jsonl"), [user()])
     write_agent(earlier, "r1", "Reviewed then.", agentType="reviewer")
