@@ -13,6 +13,7 @@ from ...collectors.collect import Collector
 from ...core.store import queries
 from . import as_json
 from .cells import shorten
+from .client_commands import hook, statusline
 from .columns import output_encoding, put
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
@@ -60,6 +61,10 @@ def group(context: click.Context) -> int:
     )
     options = chosen(context)
     return open_dashboard(options.config_dir, options.db, options.policy)
+
+
+group.add_command(hook)
+group.add_command(statusline)
 
 
 @group.command()
