@@ -27,7 +27,7 @@ VERSION: Final = 1
 HOOKS: Final = "hooks.jsonl"
 STATUS_LINE: Final = "statusline.jsonl"
 
-ANSWERS: Final = "answers"
+ANSWERING: Final = "answering"
 """No log: beside it stand the faults of what hooks answer."""
 
 ROTATE_BYTES: Final = 4 * 1024 * 1024

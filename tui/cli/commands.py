@@ -11,17 +11,18 @@ from ctxtop import __version__
 
 from ...collectors.collect import Collector
 from ...core.store import queries
+from ..given_lines import given_to_agents, injected
 from . import as_json
 from .cells import shorten
 from .client_commands import hook, statusline
-from .columns import output_encoding, put
+from .emit import emit as _emit
+from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .start import open_dashboard, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from ...core.store.rows import CompactionRow, SpentRow
@@ -104,10 +105,15 @@ def sessions(context: click.Context) -> int:
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
     with open_reading(chosen(context), Collector.scan_and_count) as found:
-        listed = found.agents(found.session_id(session))
+        session_id = found.session_id(session)
+        listed, given = found.agents(session_id), given_to_agents(found.db, session_id)
         return _emit(
             context,
-            [as_json.agent(each) for each in listed],
+            [
+                as_json.agent(each)
+                | {"injected": injected(given.get((each.session_id, each.agent_id), ()))}
+                for each in listed
+            ],
             lambda: (
                 _table().agents(listed, _short(found), found.now_ms)
                 or _nothing(found, "agents", session)
@@ -193,6 +199,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
+group.add_command(inject)
+
+
 @group.command()
 @reading
 @click.pass_context
@@ -259,14 +268,6 @@ def demo(context: click.Context, *, once: bool) -> int:
     from ..demo import run_demo
 
     return run_demo()
-
-
-def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    if chosen(context).as_json:
-        print(as_json.dumps(record, output_encoding()))
-    else:
-        put(lines())
-    return DONE
 
 
 def _compactions(found: Reading, listed: list[CompactionRow], session: str | None) -> list[str]:

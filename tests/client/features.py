@@ -1,0 +1,26 @@
+"""Hooks of ctxtop's own in the lab's settings, with the features that they are to answer."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .lab import Lab
+
+
+def hook_command(lab: Lab, event: str, *features: str) -> dict[str, Any]:
+    """Write a hook as settings have it; it keeps its store where the lab has its own."""
+    words = [sys.executable, "-I", "-m", "ctxtop.collectors.plugin.hook"]
+    words += [str(lab.store), event, *features]
+    return {"type": "command", "command": shlex.join(words)}
+
+
+def install(lab: Lab, **features: str) -> None:
+    """Let the client run our hooks: an event, and the features by name, with spaces between."""
+    hooks = {
+        event: [{"hooks": [hook_command(lab, event, *named.split())]}]
+        for event, named in features.items()
+    }
+    lab.write_settings({"hooks": hooks})
