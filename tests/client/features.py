@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import TYPE_CHECKING, Any
+
+from ctxtop.collectors.plugin import command_line
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 def hook_command(lab: Lab, event: str, *features: str) -> dict[str, Any]:
     """Write a hook as settings have it; it keeps its store where the lab has its own."""
-    words = [sys.executable, "-I", "-m", "ctxtop.collectors.plugin.hook"]
-    words += [str(lab.store), event, *features]
-    return {"type": "command", "command": shlex.join(words)}
+    return {"type": "command", "command": command_line.hook_command(lab.store, event, features)}
 
 
 def install(lab: Lab, **features: str) -> None:

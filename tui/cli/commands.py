@@ -15,6 +15,7 @@ from ...core.store.answer_queries import given
 from ..given_lines import given_to_agents, injected
 from . import as_json
 from .cells import shorten
+from .client_commands import hook, statusline
 from .emit import emit as _emit
 from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
@@ -63,6 +64,10 @@ def group(context: click.Context) -> int:
     )
     options = chosen(context)
     return open_dashboard(options.config_dir, options.db, options.policy)
+
+
+group.add_command(hook)
+group.add_command(statusline)
 
 
 @group.command()
