@@ -21,13 +21,12 @@ WORKER = (
 )
 
 
-def first_request(exchanges: list[dict[str, Any]], words: str) -> str:
-    """Give the texts of the first request whose messages hold some words."""
+def first_request(exchanges: list[dict[str, Any]], kind: str) -> str:
+    """Give the messages of the first request of an agent of this type."""
     for exchange in exchanges:
-        sent = json.dumps(exchange["body"].get("messages"))
-        if words in sent and len(exchange["body"]["messages"]) <= 2:
-            return sent
-    pytest.fail(f"no request holds {words!r}")
+        if f"You are {kind}." in json.dumps(exchange["body"].get("system")):
+            return json.dumps(exchange["body"]["messages"])
+    pytest.fail(f"no request of {kind}")
 
 
 def delegate(kind: str, task: str, said: str) -> str:
@@ -49,9 +48,8 @@ def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: boo
     if scanned:
         lab.ctxtop()
     second = lab.turn(delegate("reviewer", "Review the cart", "fine"), resume=first.session_id)
-    sent = first_request(second.exchanges, "Review the cart")
+    sent = first_request(second.exchanges, "reviewer")
     assert "The cart rounds at the end." in sent
-    assert "stranger" not in sent.partition("Available agent types")[0]
     assert "secret plan" not in sent
     lab.ctxtop()
     with closing(open_reader(lab.store)) as db:
@@ -59,3 +57,37 @@ def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: boo
     assert [(row.kind, row.text) for row in rows] == [
         ("sibling", "finished in this session, of the same parent")
     ]
+
+
+def test_its_tasks_and_not_what_an_unrelated_agent_of_the_project_found(lab: Lab) -> None:
+    for name in ("worker", "reviewer", "stranger"):
+        lab.define_agent(name)
+    install(lab, SubagentStart="inject")
+    lab.turn(delegate("stranger", "Look", "The stranger's details."))
+    task = json.dumps({"subject": "Look at the cart", "description": "All of its totals"})
+    owner = json.dumps({"taskId": "1", "owner": "reviewer"})
+    other = json.dumps({"subject": "Paint the shed", "description": "red"})
+    turn = lab.turn(
+        f"Do it. [[tool:TaskCreate|{task}]] [[tool:TaskUpdate|{owner}]]"
+        f" [[tool:TaskCreate|{other}]] [[agent:reviewer|Review it <<say:fine>>]] [[say:waiting]]"
+    )
+    sent = first_request(turn.exchanges, "reviewer")
+    assert "| [pending] Look at the cart: All of its totals" in sent
+    assert "Paint the shed" not in sent
+    # Nothing is closer, so the newest of the project is told in short.
+    assert "nothing is closer" in sent
+    again = lab.turn(delegate("worker", "Build it", WORKER), resume=turn.session_id)
+    assert "stranger's details" not in first_request(again.exchanges, "worker")
+
+
+def test_an_agent_in_another_is_given_nothing_of_the_one_that_runs(lab: Lab) -> None:
+    lab.define_agent("outer")
+    lab.define_agent("inner")
+    install(lab, SubagentStart="inject")
+    turn = lab.turn(
+        "Do it. [[agent:outer|Outer work <<say:Half a thought.+++agent:inner|Inner work>>"
+        " <<say:Outer is done.>>]] [[say:Waiting.]]"
+    )
+    sent = first_request(turn.exchanges, "inner")
+    assert "Half a thought" not in sent
+    assert "chosen by ctxtop" not in sent
