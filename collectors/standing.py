@@ -49,12 +49,14 @@ def read_essentials(transcript: Path, now_ms: int) -> tuple[Item, ...]:
 def texts_in_context(transcript: Path) -> list[str]:
     """Give all that is sent after the last compaction: its summary, what it kept, what came since.
 
-    Raises OSError where the transcript cannot be read.
+    Empty where there was none lately. Raises OSError where the transcript cannot be read.
     """
     entries = read_window(transcript)
     boundary = next((each.boundary for each in reversed(entries) if each.boundary), None)
+    if boundary is None:
+        return []
     since = since_last(entries)
-    kept = kept_by(boundary, entries[: len(entries) - len(since)]) if boundary else ()
+    kept = kept_by(boundary, entries[: len(entries) - len(since)])
     pieces = [piece for entry in (*kept, *since) for piece in entry.pieces]
     return [text for piece in pieces for text in (piece.text, piece.path or "") if text]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ...core.conversation import Entry
 
-WINDOW_BYTES: Final = 8 * 1024 * 1024
+WINDOW_BYTES: Final = 6 * 1024 * 1024
 """Of a transcript's end: 0.2 s of reading and looking; a segment of the recorded sessions has
 4 MB at the most."""
 

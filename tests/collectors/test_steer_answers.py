@@ -171,6 +171,11 @@ def test_what_was_kept_word_for_word_is_not_said_again(tmp_path: Path, session: 
     assert "greet" not in said
 
 
+def test_a_compaction_that_did_not_come(tmp_path: Path, session: Path) -> None:
+    judge(tmp_path, session, "nothing")
+    assert prompted(tmp_path, session) == ""
+
+
 def test_a_notification_is_no_prompt(tmp_path: Path, session: Path) -> None:
     judge(tmp_path, session, "nothing")
     append(session, [boundary(), summary("nothing")])

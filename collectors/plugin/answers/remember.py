@@ -74,8 +74,12 @@ def _say_again(call: Call, transcript: Path) -> Reply | None:
     from ..call import Reply
 
     items = msgspec.json.decode(left, type=tuple[Item, ...])
+    sent = texts_in_context(transcript)
+    if not sent:
+        # Nothing was compacted after all.
+        return None
     # What the compaction kept word for word, and what its own hooks said, is still there.
-    lost = missing(items, [*texts_in_context(transcript), text_of(call.given, "prompt")])
+    lost = missing(items, [*sent, text_of(call.given, "prompt")])
     budget = policy_at_once(text_of(call.given, "cwd") or None).whole("steering.again") or 0
     said = words(within(lost, budget, AGAIN), AGAIN)
     return Reply(context=said) if said else None
