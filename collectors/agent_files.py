@@ -11,6 +11,7 @@ import msgspec
 from ..core.injection.past import Outcome, Past
 from ..core.injection.past_rows import outcome_of_status
 from ..core.injection.tags import tags_in
+from ..core.resumed import RESUMED_MS
 from .agent_meta import read_meta
 from .clean import clean_text
 from .folder import AGENT, META, TRANSCRIPT, FoundFile
@@ -36,6 +37,11 @@ class _File(msgspec.Struct, frozen=True):
     mtime_ns: int
 
 
+class _End(msgspec.Struct, frozen=True):
+    outcome: Outcome
+    at: int | None
+
+
 def agents_of_project(session: Path, returns: Iterable[bytes]) -> list[Past]:
     """Read the newest agents of a session and of the newest other sessions beside it.
 
@@ -53,7 +59,7 @@ def agents_of_session(session: Path, returns: Iterable[bytes]) -> list[Past]:
 
 
 def _read(files: list[_File], own: Path, returns: Iterable[bytes]) -> list[Past]:
-    told = _outcomes(returns)
+    told = _ends(returns)
     return [past for file in files[:AGENTS] if (past := _past(file, told, own.name.lower()))]
 
 
@@ -75,7 +81,7 @@ def _agent_files(session: Path) -> list[_File]:
     return sorted(found, key=_age)
 
 
-def _past(file: _File, told: dict[str, Outcome], current: str) -> Past | None:
+def _past(file: _File, told: dict[str, _End], current: str) -> Past | None:
     session = file.path.parent.parent
     agent_id = file.path.stem.removeprefix(AGENT)
     meta_path = file.path.with_name(f"{AGENT}{agent_id}{META}")
@@ -88,9 +94,13 @@ def _past(file: _File, told: dict[str, Outcome], current: str) -> Past | None:
         return None
     if meta is None:
         return None
-    outcome = Outcome.FINISHED if meta.finished else Outcome.RUNNING
-    if session.name.lower() == current:
-        outcome = told.get(agent_id, outcome)
+    end = told.get(agent_id) if session.name.lower() == current else None
+    if end is None:
+        outcome = Outcome.FINISHED if meta.finished else Outcome.RUNNING
+    elif (at or 0) > (end.at or at or 0) + RESUMED_MS:
+        outcome = Outcome.RUNNING
+    else:
+        outcome = end.outcome
     text = clean_text(text[:TEXT_CHARS].strip())
     return Past(
         agent_id=agent_id,
@@ -107,9 +117,9 @@ def _past(file: _File, told: dict[str, Outcome], current: str) -> Past | None:
     )
 
 
-def _outcomes(lines: Iterable[bytes]) -> dict[str, Outcome]:
+def _ends(lines: Iterable[bytes]) -> dict[str, _End]:
     """Read how agents ended, by what came back of them; the last word counts."""
-    outcomes: dict[str, Outcome] = {}
+    ends: dict[str, _End] = {}
     mark = NOTIFICATION.encode()
     for data in lines:
         if b'"toolUseResult"' not in data and mark not in data:
@@ -124,8 +134,9 @@ def _outcomes(lines: Iterable[bytes]) -> dict[str, Outcome]:
         except NotJsonError:
             continue
         if returned and returned.fact.status not in STARTED:
-            outcomes[returned.fact.agent_id] = outcome_of_status(returned.fact.status)
-    return outcomes
+            fact = returned.fact
+            ends[fact.agent_id] = _End(outcome_of_status(fact.status), fact.at)
+    return ends
 
 
 def _children(folder: Path) -> list[_File]:

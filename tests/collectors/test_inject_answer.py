@@ -12,6 +12,7 @@ import pytest
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.collectors.own_logs.logs import logs_of
+from ctxtop.collectors.plugin import at_once
 from ctxtop.collectors.plugin.answers.inject import answer
 from ctxtop.collectors.plugin.call import Call
 from ctxtop.core.store.answer_queries import given
@@ -20,7 +21,7 @@ from ctxtop.core.store.writer import Writer
 
 from ..agents_at_work import called, write_agent
 from ..recorder import Recorder
-from ..transcripts import notification, user, write
+from ..transcripts import append, assistant, notification, text, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,6 +131,27 @@ def test_one_that_was_killed_in_an_earlier_session(tmp_path: Path, session: Path
     assert "Half of it." in asked(tmp_path, session)
     scan(tmp_path)
     assert "Half of it." not in asked(tmp_path, session)
+
+
+def test_one_that_was_sent_another_message_runs_again(tmp_path: Path, session: Path) -> None:
+    write(session, [notification("w1", WORKER, at=5)])
+    path = write_agent(session, "w1", WORKER)
+    assert "The cart rounds." in asked(tmp_path, session)
+    append(path, [assistant("again", content=[text("Half a thought.")], at=9, isSidechain=True)])
+    assert asked(tmp_path, session) == ""
+
+
+def test_a_store_that_takes_long_is_left_alone(
+    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(session, [user("Go on."), notification("gone", "Found long ago.")])
+    scan(tmp_path)
+    write(session, [user()])
+    monkeypatch.setattr(at_once, "QUERY_S", -1.0)
+    monkeypatch.setattr(at_once, "STEPS", 1)
+    said = asked(tmp_path, session)
+    assert "The cart rounds." in said
+    assert "Found long ago." not in said
 
 
 def test_an_earlier_session_of_the_project(tmp_path: Path, session: Path) -> None:
