@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .store.answer_queries import GivenRow
     from .store.rows import CompactionRow
@@ -25,22 +25,35 @@ class Steered(msgspec.Struct, frozen=True):
 
 
 def steered_by(
-    row: CompactionRow, told: Told | None, asked: Sequence[GivenRow], before: int | None
-) -> tuple[Steered, ...]:
-    """List what a compaction was asked to keep, each once.
+    compactions: Sequence[tuple[CompactionRow, Told | None]], asked: Sequence[GivenRow]
+) -> list[tuple[Steered, ...]]:
+    """List what each compaction was asked to keep, each thing once; they stand newest first.
 
-    `asked` is what was asked in its session, `before` the moment of the compaction before it:
-    what was asked since then was asked of this one.
+    `asked` is what was asked in their sessions: since the compaction before it, of this one.
     """
-    if row.at is None:
-        return ()
+    if not asked:
+        return [()] * len(compactions)
+    return [
+        _steered(row, told, asked, _before(row, compactions[place + 1 :]))
+        for place, (row, told) in enumerate(compactions)
+    ]
+
+
+def _before(row: CompactionRow, older: Iterable[tuple[CompactionRow, Told | None]]) -> int:
+    same = (each for each, _ in older if each.session_id == row.session_id)
+    return next((each.at or 0 for each in same if each.agent_id == row.agent_id), 0)
+
+
+def _steered(
+    row: CompactionRow, told: Told | None, asked: Iterable[GivenRow], before: int
+) -> tuple[Steered, ...]:
     lost = told.forgotten if told else None
     found = {
         (each.kind, each.text): Steered(each.kind, each.text, _is_kept(each, lost))
         for each in asked
         if each.session_id == row.session_id
         and each.agent_id == row.agent_id
-        and (before or 0) < each.at <= row.at
+        and before < each.at <= (row.at or 0)
     }
     return tuple(found.values())
 

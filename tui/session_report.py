@@ -11,7 +11,7 @@ from textual.content import Content
 from ..core.claims import WORDS
 from .formats import NOTHING, age, middle, model, one_line, percent, tokens, turns_left
 from .gauge import gauge
-from .told_lines import told_lines
+from .told_lines import steered_lines, told_lines
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..core.context import Context
     from ..core.forecast import Forecast
     from ..core.sessions import Session
+    from ..core.steered import Steered
     from ..core.store.rows import CompactionRow
     from ..core.told import Told
     from ..core.warning_log import ContextWarning
@@ -40,19 +41,24 @@ class Known(msgspec.Struct, frozen=True):
     compactions: tuple[tuple[CompactionRow, Told | None], ...]
     """Each with what is told of it; None: nothing yet."""
     warnings: tuple[ContextWarning, ...]
+    steered: tuple[tuple[Steered, ...], ...] = ()
+    """What each compaction was asked to keep."""
 
 
 def read_known(db: sqlite3.Connection, session: Session) -> Known:
     """Read what the report needs."""
+    from ..core.steered import steered_by
+    from ..core.store.answer_queries import given
     from ..core.store.queries import compactions
     from ..core.told import unpack
     from ..core.warning_log import session_warnings
 
-    rows = compactions(db, session.session_id)
+    rows = [(row, unpack(row.told)) for row in compactions(db, session.session_id)]
     return Known(
         session,
-        tuple((row, unpack(row.told)) for row in rows),
+        tuple(rows),
         tuple(session_warnings(db, session)),
+        tuple(steered_by(rows, given(db, "steer", session.session_id))),
     )
 
 
@@ -93,7 +99,7 @@ def session_report(known: Known, filling: Content, width: int, now_ms: int) -> C
         _line("transcript", session.path),
         Content(""),
         *_section("Compactions"),
-        *_compactions(known.compactions, width, now_ms),
+        *_compactions(known, width, now_ms),
         Content(""),
         *_section("Warnings"),
         *_warnings(known.warnings, now_ms),
@@ -176,19 +182,20 @@ def _status(session: Session) -> str:
     return f"{session.status.value.replace('_', ' ')}{where}"
 
 
-def _compactions(
-    rows: Sequence[tuple[CompactionRow, Told | None]], width: int, now_ms: int
-) -> Iterator[Content]:
-    if not rows:
+def _compactions(known: Known, width: int, now_ms: int) -> Iterator[Content]:
+    if not known.compactions:
         yield _line("", "none", "$quiet")
-    for row, told in rows:
+    room = max(1, width - _LABEL - _TOLD_LABEL - 2)
+    asked = known.steered or ((),) * len(known.compactions)
+    for (row, told), items in zip(known.compactions, asked, strict=True):
         yield _line(_ago(row.at, now_ms), _cut(row))
-        if told:
-            for label, text in told_lines(told, width - _LABEL - _TOLD_LABEL - 2):
-                yield Content.assemble(
-                    (f"{'':<{_LABEL + 2}}{label:<{_TOLD_LABEL}}", "$quiet"),
-                    middle(text, max(1, width - _LABEL - _TOLD_LABEL - 2)),
-                )
+        for label, text in (
+            *steered_lines(items),
+            *(told_lines(told, room) if told else ()),
+        ):
+            yield Content.assemble(
+                (f"{'':<{_LABEL + 2}}{label:<{_TOLD_LABEL}}", "$quiet"), middle(text, room)
+            )
 
 
 def _cut(row: CompactionRow) -> str:

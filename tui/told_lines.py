@@ -9,8 +9,9 @@ from ..core import thrash
 from .formats import one_line, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from ..core.steered import Steered
     from ..core.summaries.artifacts import FileUse
     from ..core.thrash import Culprit
     from ..core.told import Told
@@ -52,6 +53,15 @@ def told_lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
     ):
         quoted = [f"{each.text} (line {each.line})" for each in said[:SAID_SHOWN]]
         yield from _under(label, _rest(quoted, count))
+
+
+def steered_lines(items: Sequence[Steered]) -> Iterator[tuple[str, str]]:
+    """Tell what a compaction was asked to keep, and what of it was not kept."""
+    if items:
+        lost = [one_line(item.text) for item in items if item.kept is False]
+        told = f"{many(len(items), 'thing')}, {len(lost)} not kept" if lost else None
+        yield "asked to keep", told or many(len(items), "thing")
+        yield from _under("not kept", lost[:SAID_SHOWN])
 
 
 def _under(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
 from ctxtop.collectors import composing
+from ctxtop.core.store.log_facts import Log
 from ctxtop.tui.screens.session import BEING_READ
 
-from .support import opened
-from .writing import answer, append, prompt, session_file
+from ..logs import lines, log_file
+from .support import NOW, opened
+from .writing import answer, append, boundary, prompt, session_file
 
 if TYPE_CHECKING:
     import pytest
@@ -120,3 +123,19 @@ async def test_a_narrow_terminal_breaks_between_words_and_below_the_value(demo: 
         assert lines[place].endswith("98 % of the")
         assert lines[place + 1] == " " * 18 + "way"
         assert max(len(line) for line in lines if "/" not in line) <= 74
+
+
+async def test_what_a_compaction_was_asked_to_keep_stands_below_it(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("You must never push."), answer(150_000, 1))
+    asked = {"session_id": path.stem, "kind": "constraint", "text": '"You must never push."'}
+    at = int(NOW.timestamp() * 1000) + 5_000
+    record = {"v": 1, "at": at, "pid": 7, "event": "steer", "given": asked}
+    log_file(stage.places.store, Log.ANSWERS).write_bytes(lines([json.dumps(record).encode()]))
+    append(path, boundary(9_000, 6), prompt("Go on", 7), answer(12_000, 8))
+    async with opened(stage) as it:
+        await it.mark("You must")
+        await it.press("enter")
+        await it.reading()
+        told = "\n".join(section(it, "Compactions"))
+        assert "asked to keep 1 thing" in told

@@ -24,22 +24,27 @@ FILE = asked(90, "file", "/p/a.py (edited 2×)")
 
 def test_what_was_forgotten_was_not_kept() -> None:
     told = Told(Forgotten(constraints=(Quote("Never push.", 1),)))
-    assert steered_by(compaction(100), told, [RULE, FILE], None) == (
-        Steered("constraint", '"Never push."', kept=False),
-        Steered("file", "/p/a.py (edited 2×)", kept=True),
-    )
+    assert steered_by([(compaction(100), told)], [RULE, FILE]) == [
+        (
+            Steered("constraint", '"Never push."', kept=False),
+            Steered("file", "/p/a.py (edited 2×)", kept=True),
+        )
+    ]
 
 
 def test_nothing_is_known_of_it_before_it_is_told_or_of_agents() -> None:
-    (rule,) = steered_by(compaction(100), None, [RULE], None)
-    (agent,) = steered_by(compaction(100), Told(), [asked(90, "agent", "w a1: do")], None)
-    assert (rule.kept, agent.kept) == (None, None)
+    agent = asked(90, "agent", "w a1: do")
+    (before,) = steered_by([(compaction(100), None)], [RULE])
+    (after,) = steered_by([(compaction(100), Told())], [agent])
+    assert [each.kept for each in (*before, *after)] == [None, None]
 
 
 def test_it_is_of_the_next_compaction_of_its_context_alone() -> None:
     again = asked(95, "constraint", '"Never push."')
     of_agent = asked(95, "constraint", '"Wait."', "a1")
-    earlier, later = asked(40, "todo", "early"), asked(101, "todo", "late")
-    found = steered_by(compaction(100), Told(), [earlier, RULE, again, of_agent, later], 50)
-    assert [each.text for each in found] == ['"Never push."']
-    assert steered_by(compaction(None), Told(), [RULE], None) == ()
+    early, late = asked(40, "todo", "early"), asked(101, "todo", "late")
+    both = [(compaction(100), Told()), (compaction(50), Told())]
+    found = steered_by(both, [early, RULE, again, of_agent, late])
+    assert [[each.text for each in items] for items in found] == [['"Never push."'], ["early"]]
+    assert steered_by([(compaction(None), Told())], [RULE]) == [()]
+    assert steered_by(both, []) == [(), ()]

@@ -24,17 +24,5 @@ def steered(
     """
     from ...core.told import unpack
 
-    found: list[list[dict[str, Any]] | None] = []
-    for place, row in enumerate(rows):
-        context = (row.session_id, row.agent_id)
-        before = next(
-            (
-                other.at
-                for other in rows[place + 1 :]
-                if (other.session_id, other.agent_id) == context
-            ),
-            None,
-        )
-        items = steered_by(row, unpack(row.told), asked, before) if asked else ()
-        found.append([asdict(item) for item in items] or None)
-    return found
+    found = steered_by([(row, unpack(row.told)) for row in rows], asked)
+    return [[asdict(item) for item in items] or None for items in found]
