@@ -81,15 +81,6 @@ class Said:
         os.close(descriptor)
 
 
-def was_told(store: Path, session_id: str) -> bool:
-    """Say whether a session was told anything at all."""
-    start = _NAME.sub("_", f"{session_id[:64]}-")
-    try:
-        return any(name.startswith(start) for name in os.listdir(f"{log_folder(str(store))}/said"))
-    except OSError:
-        return False
-
-
 def forget_old(store: Path) -> None:
     """Remove what was said to sessions that are long over."""
     now = time.time()

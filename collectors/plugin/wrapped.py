@@ -70,6 +70,7 @@ def _exchange(pid: int, ends: tuple[int, int], given: bytes, deadline: float) ->
     os.set_blocking(feed, False)
     try:
         while time.monotonic() < deadline and size <= OUTPUT_BYTES:
+            had_ended = has_ended
             giving = [feed] if feed in waiting else []
             readable, writable, _ = select.select([output], giving, [], _STEP_S)
             if writable:
@@ -81,7 +82,8 @@ def _exchange(pid: int, ends: tuple[int, int], given: bytes, deadline: float) ->
             found.append(piece)
             size += len(piece)
             has_ended = has_ended or os.waitpid(pid, os.WNOHANG)[0] == pid
-            if not piece and (readable or has_ended):
+            # What it said last may have come since we looked: once more, then.
+            if not piece and (readable or had_ended):
                 has_ended = True
                 break
     finally:

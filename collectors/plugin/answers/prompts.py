@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ....core import prompting
-from ...clean import clean_title
-from ...transcripts.ends import tail_lines
-from ...transcripts.newest import newest
-from ..at_once import policy_at_once
-from ..call import Reply
 from ..fields import text_of, transcript_of
-from ..kept import keep
-from ..said import Said, forget_old, was_told
+from ..quiet import NO_END, is_quiet, keep_quiet, rough_fill
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ....core.context import Context
     from ....core.policy.policy import Policy
     from ...transcripts.newest import Newest
-    from ..call import Call
+    from ..call import Call, Reply
 
 EVENTS: Final = frozenset({"UserPromptSubmit", "PostToolUse"})
 
@@ -32,35 +27,56 @@ def answer(call: Call) -> Reply | None:
     # In an agent the client names the session's transcript: that is another context.
     if call.event not in EVENTS or transcript is None or text_of(call.given, "agent_id"):
         return None
+    session_id = transcript.stem.lower()
+    fill = rough_fill(transcript)
+    if is_quiet(call.store, session_id, fill):
+        return None
+    reply, left = _look(call, transcript, session_id)
+    keep_quiet(call.store, session_id, fill, left)
+    return reply
+
+
+def _look(call: Call, transcript: Path, session_id: str) -> tuple[Reply | None, int]:
+    """Say what is due, and how many tokens are left until something else may be."""
+    # Most calls end before: nothing that takes long is imported there.
+    from ...transcripts.ends import tail_lines
+    from ...transcripts.newest import newest
+    from ..at_once import policy_at_once
+
     try:
         end = newest(tail_lines(transcript))
     except FileNotFoundError:
         # The session's first prompt.
-        return None
-    session_id = clean_title(transcript.stem.lower())
-    told = was_told(call.store, session_id)
-    if end.tokens is None and not told:
-        return None
+        return None, 0
     cwd = text_of(call.given, "cwd")
     policy = policy_at_once(cwd or None)
-    if not policy.warns or (not told and _is_low(policy, end)):
-        return None
+    if not policy.warns:
+        return None, NO_END
     context = None
     if end.tokens is not None:
-        from ...context_now import context_now  # with all that it needs
+        from ...context_now import context_now
 
         context = context_now(transcript, cwd, call.store, policy, end, call.now_ms)
-    return _say(call, session_id, policy, context, end)
+    return _say(call, session_id, policy, context, end), _left(context)
 
 
-def _is_low(policy: Policy, end: Newest) -> bool:
-    floor = policy.floor
-    return floor is not None and (end.tokens or 0) < floor
+def _left(context: Context | None) -> int:
+    if context is None or context.ratio is None or context.tokens is None:
+        return NO_END
+    ahead = [line.at for line in context.lines if not line.is_reached(context.ratio)]
+    if not ahead:
+        return NO_END
+    return max(1, int(min(ahead) * context.window.tokens) - context.tokens)
 
 
 def _say(
     call: Call, session_id: str, policy: Policy, context: Context | None, end: Newest
 ) -> Reply | None:
+    from ....core import prompting
+    from ..call import Reply
+    from ..kept import keep
+    from ..said import Said, forget_old
+
     due = prompting.reached(context, policy.thresholds) if context else {}
     said = []
     for each in policy.thresholds:
@@ -84,6 +100,8 @@ def _say(
 def _is_rearmed(
     call: Call, policy: Policy, name: str, context: Context | None, end: Newest, said_at: int
 ) -> bool:
+    from ....core import prompting
+
     lines = {line.name: line.at for line in context.lines} if context else {}
     return prompting.is_rearmed(
         policy.rearm,
