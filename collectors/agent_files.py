@@ -17,7 +17,7 @@ from .clean import clean_text
 from .folder import AGENT, META, TRANSCRIPT, FoundFile
 from .transcripts.agent_returns import NOTIFICATION, STARTED, read_queue_operation, read_return
 from .transcripts.ends import first_prompt, head_lines, last_words, tail_lines
-from .transcripts.lines import NotJsonError, decode_line
+from .transcripts.lines import NotJsonError, ShapeError, decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,7 +131,7 @@ def _ends(lines: Iterable[bytes]) -> dict[str, _End]:
                 if line.type == "queue-operation"
                 else read_return(0, line)
             )
-        except NotJsonError:
+        except (NotJsonError, ShapeError):
             continue
         if returned and returned.fact.status not in STARTED:
             fact = returned.fact

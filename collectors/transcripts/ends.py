@@ -10,7 +10,7 @@ from ..tail import open_regular
 from .conversation import read_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from ...core.conversation import Entry
@@ -56,7 +56,7 @@ def last_words(lines: Iterable[bytes]) -> tuple[str, int | None]:
     if not answers:
         return "", None
     last = answers[-1]
-    same = [each for each in answers if each is last or each.message_id == last.message_id]
+    same = [each for each in answers if each.message_id == last.message_id]
     if last.message_id is None:
         same = [last]
     return "\n".join(_said(each) for each in same), last.at
@@ -64,22 +64,25 @@ def last_words(lines: Iterable[bytes]) -> tuple[str, int | None]:
 
 def first_prompt(lines: Iterable[bytes]) -> str:
     """Give the text with which a conversation began."""
-    for entry in entries_in(line for line in lines if b'"user"' in line):
-        texts = [piece.text for piece in entry.pieces if piece.kind is PieceKind.PROMPT]
-        if texts:
-            return "\n".join(texts)
-    return ""
+    return next(_prompts(entries_in(line for line in lines if b'"user"' in line)), "")
 
 
 def last_prompt(lines: Iterable[bytes]) -> str:
-    """Give the newest of a person's prompts among some lines."""
-    for entry in reversed(entries_in(line for line in lines if b'"user"' in line)):
-        texts = [piece.text for piece in entry.pieces if piece.kind is PieceKind.PROMPT]
-        if texts and not entry.sidechain:
-            return "\n".join(texts)
-    return ""
+    """Give the newest of a person's prompts among some lines of a session."""
+    entries = entries_in(line for line in lines if b'"user"' in line)
+    return next(_prompts(each for each in reversed(entries) if not each.sidechain), "")
+
+
+def _prompts(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if prompt := _texts(entry, PieceKind.PROMPT):
+            yield prompt
 
 
 def _said(entry: Entry) -> str:
-    texts = [piece.text for piece in entry.pieces if piece.kind is PieceKind.TEXT]
+    return _texts(entry, PieceKind.TEXT)
+
+
+def _texts(entry: Entry, kind: PieceKind) -> str:
+    texts = [piece.text for piece in entry.pieces if piece.kind is kind]
     return "\n".join(text for text in texts if text.strip())

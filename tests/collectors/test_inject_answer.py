@@ -232,6 +232,31 @@ def test_no_link_is_followed(tmp_path: Path, session: Path) -> None:
     assert "Not for you." not in asked(tmp_path, session)
 
 
+def calling(fields: bytes) -> bytes:
+    head = b'{"type": "assistant", "message": {"content": [{"type": "tool_use", '
+    return head + fields + b"}]}}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type": "user", "uuid": 7, "toolUseResult": {"agentId": "w1"}}',
+        b'{"type": "user", "toolUseResult": "<task-notification>"',
+        calling(b'"name": "TaskCreate", "id": 5, "input": ["no"]'),
+        calling(b'"name": "TaskUpdate", "id": "t", "input": {"taskId": [], "owner": {}}'),
+        b"\xff\xfe\x00 no text",
+        b"[" * 100_000,
+    ],
+)
+def test_what_no_client_writes_is_in_the_way_of_nothing(
+    tmp_path: Path, session: Path, line: bytes
+) -> None:
+    write(session, [user(), line, notification("w1", WORKER)])
+    path = write_agent(session, "w1", WORKER)
+    append(path, [line])
+    assert "The cart rounds." in asked(tmp_path, session)
+
+
 def test_a_torn_end_is_no_result(tmp_path: Path, session: Path) -> None:
     path = write_agent(session, "w2", "Whole.")
     with path.open("a") as file:
