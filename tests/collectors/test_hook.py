@@ -47,6 +47,11 @@ ALLOWED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "state" / "ctxtop.db"
