@@ -108,6 +108,18 @@ def test_one_record_and_nothing_said(store: Path) -> None:
     assert not store.exists()
 
 
+def test_an_installation_that_is_edited(store: Path, tmp_path: Path) -> None:
+    # Beside the sources there is no package of our name.
+    script = tmp_path / "collectors" / "plugin" / "run.py"
+    script.parent.mkdir(parents=True)
+    script.write_bytes(Path(RUN).read_bytes())
+    command = [sys.executable, "-I", "-S", str(script), "hook", str(store), "Stop"]
+    ended = subprocess.run(command, input=GIVEN, capture_output=True, timeout=LIMIT_S, check=False)
+
+    assert is_silent(ended)
+    assert len(records(store)) == 1
+
+
 def test_only_what_is_needed_is_imported(store: Path) -> None:
     script = (
         "import sys\nbefore = set(sys.modules)\n"
