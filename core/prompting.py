@@ -9,13 +9,16 @@ if TYPE_CHECKING:
 
     from .context import Context
     from .levels import Rearm, Threshold
+    from .policy.policy import Policy
+
+SUGGEST: Final = "suggest"
 
 TEXTS: Final = {
     "reassure": (
         "There is still enough room in the context window: work on as planned; there is no"
         " need to hurry, to cut corners or to stop early."
     ),
-    "suggest": (
+    SUGGEST: (
         "High context usage detected (>80%). Consider summarizing recent tool outputs or"
         " delegating subtasks to background agents to free up context space."
     ),
@@ -26,12 +29,20 @@ letter. Nothing is forced (002-34)."""
 _ROUNDING: Final = 1e-9
 
 
+def telling(policy: Policy) -> list[Threshold]:
+    """List the policy's thresholds at which the model is told something."""
+    if not policy.warns:
+        return []
+    told = TEXTS if policy.suggests else TEXTS.keys() - {SUGGEST}
+    return [each for each in policy.thresholds if each.action in told]
+
+
 def reached(context: Context, thresholds: Iterable[Threshold]) -> dict[str, str]:
-    """Name the thresholds of these actions that a context has reached, each with its action."""
+    """Name the thresholds that a context has reached, each with its action."""
     ratio = context.ratio
     if ratio is None:
         return {}
-    actions = {each.name: each.action for each in thresholds if each.action in TEXTS}
+    actions = {each.name: each.action for each in thresholds}
     return {
         line.name: actions[line.name]
         for line in context.lines

@@ -8,10 +8,17 @@ alone: enough for what only records.
 import sys
 
 _BELOW_ROOT = 4  # ctxtop/collectors/plugin/run.py
+_PACKAGE = "/ctxtop/collectors/"
 
 if __name__ == "__main__":
-    # At the end: nothing of what stands beside ctxtop may hide the standard library.
-    sys.path.append(__file__.rsplit("/", _BELOW_ROOT)[0])
+    if _PACKAGE in __file__:
+        # At the end: nothing of what stands beside ctxtop may hide the standard library.
+        sys.path.append(__file__.rsplit("/", _BELOW_ROOT)[0])
+    else:
+        # Installed to be edited: only the site knows where the package is.
+        import site
+
+        site.main()
     _, kind, *words = sys.argv
     if kind == "statusline":
         from ctxtop.collectors.plugin.statusline import main

@@ -50,12 +50,15 @@ PRESET_NAMES: Final = (
 MONITOR: Final = "context-window-monitor"
 """The module that warns (002-104)."""
 
+PREEMPTIVE: Final = "preemptive"
+"""The module that suggests to save context before it is compacted (1.2.4)."""
+
 ABSOLUTE: Final = 400_000
 """Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
 
 _MODULES: Final = (
     MONITOR,
-    "preemptive",
+    PREEMPTIVE,
     "auto-recovery",
     "compliance",
     "save-flow",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.own_logs.hook_log import EVENTS
 from ctxtop.collectors.plugin import command_line
+from ctxtop.collectors.plugin.line_words import size
 from ctxtop.collectors.plugin.log import HOOKS, fault_path, log_path
 from ctxtop.core import prompting
 from ctxtop.core.store import log_queries
@@ -193,15 +194,21 @@ def test_our_line_stands_below_the_one_before(lab: Lab) -> None:
     before = logger(lab)["command"].replace(str(lab.hook_log), str(lab.status_log))
     command = command_line.statusline_command(lab.store, f"{before}; echo THEIRS")
     lab.write_settings({"statusLine": {"type": "command", "command": command}})
-    screen = lab.interactive()
+    screen = lab.interactive(model=LARGE)
     screen.ask("Hi. [[say:ok&&&usage:52000]]")
-    screen.until(lambda: "context 26% 52k/200k" in screen.text(), "our line")
+    screen.until(lambda: "context 5% 52k/1M" in screen.text(), "our line")
 
     shown = screen.text()
-    assert shown.index("THEIRS") < shown.index("context 26%")
+    assert shown.index("THEIRS") < shown.index("context 5%")
     session_id = screen.session_id
     statuses = len(lab.statuses(session_id))
-    lab.ctxtop()
+    session = lab.ctxtop().sessions[session_id]
     with closing(open_reader(lab.store)) as db:
         assert len(log_queries.snapshots(db, session_id)) == statuses
+
+    # The reader has seen the session: from now on its line says where it is compacted.
+    assert session.context.trigger is not None
+    trigger = size(session.context.trigger.tokens or 0)
+    screen.ask("And? [[say:ok&&&usage:62000]]")
+    screen.until(lambda: f"context 6% 62k/1M · compacts at {trigger}" in screen.text(), "more")
     faultless(lab)

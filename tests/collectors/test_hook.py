@@ -47,6 +47,11 @@ ALLOWED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "state" / "ctxtop.db"
@@ -101,6 +106,18 @@ def test_one_record_and_nothing_said(store: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
     assert not store.exists()
+
+
+def test_an_installation_that_is_edited(store: Path, tmp_path: Path) -> None:
+    # Beside the sources there is no package of our name.
+    script = tmp_path / "collectors" / "plugin" / "run.py"
+    script.parent.mkdir(parents=True)
+    script.write_bytes(Path(RUN).read_bytes())
+    command = [sys.executable, "-I", "-S", str(script), "hook", str(store), "Stop"]
+    ended = subprocess.run(command, input=GIVEN, capture_output=True, timeout=LIMIT_S, check=False)
+
+    assert is_silent(ended)
+    assert len(records(store)) == 1
 
 
 def test_only_what_is_needed_is_imported(store: Path) -> None:

@@ -50,8 +50,6 @@ def _look(call: Call, transcript: Path, session_id: str) -> tuple[Reply | None, 
         return None, 0
     cwd = text_of(call.given, "cwd")
     policy = policy_at_once(cwd or None)
-    if not policy.warns:
-        return None, NO_END
     context = None
     if end.tokens is not None:
         from ...context_now import context_now
@@ -77,11 +75,10 @@ def _say(
     from ..kept import keep
     from ..said import Said, forget_old
 
-    due = prompting.reached(context, policy.thresholds) if context else {}
+    thresholds = prompting.telling(policy)
+    due = prompting.reached(context, thresholds) if context else {}
     said = []
-    for each in policy.thresholds:
-        if each.action not in prompting.TEXTS:
-            continue
+    for each in thresholds:
         record = Said(call.store, session_id, each.name)
         before = record.at()
         if before is not None and _is_rearmed(call, policy, each.name, context, end, before):
