@@ -94,11 +94,12 @@ def remove(text: str, path: Path) -> str:
         raise KeyError(path)
     place = parent.elements.index(element)
     before = parent.elements[place - 1] if place else None
-    splices = [_cut(text, element, before)]
-    if before and before.comma is not None and element is parent.elements[-1]:
+    is_last = element is parent.elements[-1]
+    cut = _cut_last if is_last else _cut
+    splices = [cut(text, element, before)]
+    if is_last and element.comma is None and before and before.comma is not None:
         # A comma stays behind the last one only where one was.
-        if element.comma is None:
-            splices.insert(0, _Splice(before.comma, before.comma + 1, ""))
+        splices.append(_Splice(before.comma, before.comma + 1, ""))
     if len(parent.elements) == 1:
         inside = text[parent.start + 1 : element.start] + text[element.end : parent.end - 1]
         if not inside.strip():
@@ -150,21 +151,32 @@ def _into_empty(style: _Style, node: Node, head: str, value: object) -> _Splice:
 
 
 def _cut(text: str, element: Element, before: Element | None) -> _Splice:
-    start, end = element.start, element.end
-    lead = _blank_before(text, start)
-    behind = _match_end(_BLANK, text, end)
-    is_line_end = text[behind : behind + 1] in {"\r", "\n", ""}
-    if not _starts_line(text, lead):
-        # Between others on its line, or the last of them.
-        if element.comma is None or is_line_end:
-            return _Splice(lead, end, "")
-        return _Splice(start, behind, "")
-    gap = text[before.end if before else lead : lead]
-    if is_line_end:
+    lead = _blank_before(text, element.start)
+    behind = _match_end(_BLANK, text, element.end)
+    if _starts_line(text, lead):
+        return _cut_line(text, element, before)
+    if text[behind] in "\r\n":
+        return _Splice(lead, element.end, "")
+    return _Splice(element.start, behind, "")
+
+
+def _cut_last(text: str, element: Element, before: Element | None) -> _Splice:
+    lead = _blank_before(text, element.start)
+    if _starts_line(text, lead):
+        return _cut_line(text, element, before)
+    return _Splice(lead, element.end, "")
+
+
+def _cut_line(text: str, element: Element, before: Element | None) -> _Splice:
+    """Take its line too, where nothing else stands there that needs one."""
+    lead = _blank_before(text, element.start)
+    behind = _match_end(_BLANK, text, element.end)
+    if text[behind] in "\r\n":
         return _Splice(_line_break_before(text, lead), behind, "")
+    gap = text[before.end if before else lead : lead]
     if _TO_CLOSE.match(text, behind) and "//" not in gap:
-        return _Splice(_line_break_before(text, lead), end, "")
-    return _Splice(start, end, "")
+        return _Splice(_line_break_before(text, lead), element.end, "")
+    return _Splice(element.start, element.end, "")
 
 
 def _apply(text: str, splices: list[_Splice]) -> str:
