@@ -26,6 +26,8 @@ VERSION: Final = 1
 
 HOOKS: Final = "hooks.jsonl"
 STATUS_LINE: Final = "statusline.jsonl"
+PLUGIN: Final = "plugin.jsonl"
+"""What the module inside the client pushes."""
 
 ROTATE_BYTES: Final = 4 * 1024 * 1024
 """A file that has this much is renamed: it is read at once, and removed whole."""
@@ -68,7 +70,7 @@ def log_folder(store: str) -> str:
 
 
 def log_path(store: str, log: str) -> str:
-    """Name the file to which a store's log (HOOKS, STATUS_LINE) is written."""
+    """Name the file to which a store's log (HOOKS, STATUS_LINE, PLUGIN) is written."""
     return f"{log_folder(store)}/{log}"
 
 
