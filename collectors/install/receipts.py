@@ -38,8 +38,8 @@ class Receipt(msgspec.Struct, frozen=True):
     """Name of the backup that holds what was there before ctxtop; None where nothing was."""
     after: str
     """SHA-256 of the settings as ctxtop left them; empty where it left none."""
-    made_folder: bool = False
-    """The settings' folder was made too."""
+    made_folders: tuple[str, ...] = ()
+    """What was not there before, the innermost first."""
     files: dict[str, str] = {}
     """The plugin's files by name, each with its SHA-256."""
 

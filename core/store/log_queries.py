@@ -88,6 +88,12 @@ def event_counts(db: sqlite3.Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def last_events(db: sqlite3.Connection) -> dict[str, int]:
+    """Say when each event's last record was written, in milliseconds since 1970."""
+    rows = db.execute("SELECT event, MAX(at) FROM hook_event GROUP BY event")
+    return {row[0]: row[1] for row in rows}
+
+
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     """Lines that were set aside: file name, byte offset, length in bytes, reason."""
     rows = db.execute(

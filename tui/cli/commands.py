@@ -14,6 +14,7 @@ from ...core.store import queries
 from . import as_json
 from .cells import shorten
 from .columns import output_encoding, put
+from .hooks_commands import hooks
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
@@ -60,6 +61,9 @@ def group(context: click.Context) -> int:
     )
     options = chosen(context)
     return open_dashboard(options.config_dir, options.db, options.policy)
+
+
+group.add_command(hooks)
 
 
 @group.command()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
+NOT_SAFE: Final = 4
 INTERRUPTED: Final = 130
 """128 + SIGINT, as shells say it."""
 
