@@ -73,7 +73,7 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
         _check_unchanged(file)
         file.real.unlink()
         return
-    file.real.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    make_folder(file.real.parent)
     with _beside(file.real, data, file.mode) as temporary:
         _check_unchanged(file)
         if file.data is None:
@@ -88,9 +88,16 @@ def write_new(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
 
     Raises OSError where it cannot be written.
     """
-    path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    make_folder(path.parent)
     with _beside(path, data, mode) as temporary:
         temporary.rename()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the user alone."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(FOLDER_MODE, exist_ok=True)
 
 
 class _Temporary:
