@@ -30,9 +30,6 @@ PLAIN: Final = frozenset({"PreCompact"})
 BLOCKING: Final = frozenset({"SubagentStop"})
 """Events at which something may be held up; nothing else of ctxtop's ever is."""
 
-BLOCKED: Final = 2
-"""The exit code by which Claude Code holds the event up, and reads stderr."""
-
 _CUT: Final = "\n[cut]"
 
 
@@ -40,19 +37,19 @@ class _TooLongError(Exception):
     """The answers took longer than the client should wait."""
 
 
-def answer(store: str, event: str, given: bytes, features: Iterable[str]) -> int:
-    """Print what the features say of an event; give the exit code. Never raises."""
+def answer(store: str, event: str, given: bytes, features: Iterable[str]) -> None:
+    """Print what the features say of an event. Never raises."""
     try:
         fields = decode(given.decode("utf-8", "replace").strip())
         if fields is None:
             # The log says that it was no JSON.
-            return 0
+            return
         call = Call(event, fields, Path(store), time.time_ns() // 1_000_000)
         replies = [reply for feature in features if (reply := _ask(feature, call))]
-        return _say(call, replies)
+        if said := words_for(call, replies):
+            _print(said)
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         _note(store, event, "answer", error)
-        return 0
 
 
 def _ask(feature: str, call: Call) -> Reply | None:
@@ -77,16 +74,23 @@ def _give_up(_signal: int, _frame: FrameType | None) -> None:
     raise _TooLongError(f"took longer than {ANSWER_S:.0f} s")
 
 
-def _say(call: Call, replies: list[Reply]) -> int:
-    block = _joined(reply.block for reply in replies)
-    if block and call.event in BLOCKING:
-        _write(2, block)
-        return BLOCKED
-    if block:
-        raise ValueError(f"nothing may be held up at {call.event}")
-    if context := _joined(reply.context for reply in replies):
-        _write(1, _worded(call.event, context))
-    return 0
+def words_for(call: Call, replies: Iterable[Reply]) -> str:
+    """Put replies as the client reads them at an event; empty where there are none.
+
+    An event is held up by JSON, not by exit 2 and stderr: with those the client puts the
+    hook's whole command in front of the reason. Seen in 2.1.329.
+    """
+    replies = list(replies)
+    if block := _joined(reply.block for reply in replies):
+        if call.event not in BLOCKING:
+            raise ValueError(f"nothing may be held up at {call.event}")
+        return encode({"decision": "block", "reason": block})
+    context = _joined(reply.context for reply in replies)
+    if context and call.event not in PLAIN:
+        said = {"hookEventName": call.event, "additionalContext": context}
+        return encode({"hookSpecificOutput": said})
+    # What begins with a brace is taken for JSON.
+    return f"- {context}" if context.startswith("{") else context
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -94,18 +98,10 @@ def _joined(texts: Iterable[str]) -> str:
     return whole if len(whole) <= REPLY_CHARS else whole[: REPLY_CHARS - len(_CUT)] + _CUT
 
 
-def _worded(event: str, context: str) -> str:
-    if event not in PLAIN:
-        said = {"hookEventName": event, "additionalContext": context}
-        return encode({"hookSpecificOutput": said})
-    # What begins with a brace is taken for JSON.
-    return f"- {context}" if context.startswith("{") else context
-
-
-def _write(descriptor: int, text: str) -> None:
+def _print(text: str) -> None:
     rest = text.encode("utf-8", "replace")
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        rest = rest[os.write(1, rest) :]
 
 
 def _note(store: str, event: str, feature: str, error: Exception) -> None:

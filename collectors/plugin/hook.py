@@ -22,23 +22,22 @@ GIVEN_BYTES: Final = 64 * 1024 * 1024
 _PIECE: Final = 1024 * 1024
 
 
-def main(words: Sequence[str]) -> int:
-    """Record the event whose fields stand on stdin, and answer it; give the exit code."""
+def main(words: Sequence[str]) -> None:
+    """Record the event whose fields stand on stdin, and answer it."""
     if len(words) < 2:
-        return 0
+        return
     store, event, *features = words
     try:
         hold_standard_streams()
         given = read_stdin()
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         note_fault(log_path(store, HOOKS), f"{event}: {type(error).__name__}: {error}")
-        return 0
+        return
     record(log_path(store, HOOKS), event, given)
-    if not features:
-        return 0
-    from .answer import answer
+    if features:
+        from .answer import answer
 
-    return answer(store, event, given, features)
+        answer(store, event, given, features)
 
 
 def hold_standard_streams() -> None:
@@ -60,4 +59,4 @@ def read_stdin() -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -14,4 +14,4 @@ if __name__ == "__main__":
     sys.path.append(__file__.rsplit("/", _BELOW_ROOT)[0])
     from ctxtop.collectors.plugin.hook import main
 
-    sys.exit(main(sys.argv[2:]))
+    main(sys.argv[2:])
