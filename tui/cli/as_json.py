@@ -13,6 +13,7 @@ from ...collectors.own_logs.logs import logs_of
 from ...core.policy.kinds import plain
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
+from . import compliance_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -119,12 +120,7 @@ def agent(found: Agent) -> Record:
         "result_lines": result.lines if result else None,
         "result_chars": result.chars if result else None,
         "result_tokens": count_of(result.estimated_tokens, result.text) if result else None,
-        "expected_format": None,
-        "verdict": None,
-        "violations": [],
-        "warnings": [],
-        "marker_origin": None,
-        "blocked": None,
+        **compliance_json.of_agent(found.ruling),
         "context_summary": result.text if result else found.reply,
         **_trigger(context),
         **_outlook(found.outlook),
