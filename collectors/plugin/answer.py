@@ -1,0 +1,113 @@
+"""The answers of the features that a hook's command names, as Claude Code expects them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from .call import Call
+from .log import HOOKS, decode, encode, log_path, note_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+
+    from .call import Reply
+
+ANSWER_S: Final = 8.0
+"""How long all answers to one event may take: the client waits 30 s for a prompt's hooks."""
+
+REPLY_CHARS: Final = 10_000
+"""The client takes this much of a hook's text, and gives the model a preview of more."""
+
+PLAIN: Final = frozenset({"PreCompact"})
+"""Events whose plain stdout is read; they have no other way to hand something over."""
+
+BLOCKING: Final = frozenset({"SubagentStop"})
+"""Events at which something may be held up; nothing else of ctxtop's ever is."""
+
+BLOCKED: Final = 2
+"""The exit code by which Claude Code holds the event up, and reads stderr."""
+
+_CUT: Final = "\n[cut]"
+
+
+class _TooLongError(Exception):
+    """The answers took longer than the client should wait."""
+
+
+def answer(store: str, event: str, given: bytes, features: Iterable[str]) -> int:
+    """Print what the features say of an event; give the exit code. Never raises."""
+    try:
+        fields = decode(given.decode("utf-8", "replace").strip())
+        if fields is None:
+            # The log says that it was no JSON.
+            return 0
+        call = Call(event, fields, Path(store), time.time_ns() // 1_000_000)
+        replies = [reply for feature in features if (reply := _ask(feature, call))]
+        return _say(call, replies)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
+        _note(store, event, "answer", error)
+        return 0
+
+
+def _ask(feature: str, call: Call) -> Reply | None:
+    """Ask one feature; its fault is its own."""
+    before = signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, ANSWER_S)
+    try:
+        if not feature.isidentifier():
+            raise ValueError(f"no feature: {feature!r}")
+        module: Any = import_module(f".answers.{feature}", __package__)
+        reply: Reply | None = module.answer(call)
+    except Exception as error:  # noqa: BLE001 -- one feature's fault costs no other its answer
+        _note(str(call.store), call.event, feature, error)
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return reply
+
+
+def _give_up(_signal: int, _frame: FrameType | None) -> None:
+    raise _TooLongError(f"took longer than {ANSWER_S:.0f} s")
+
+
+def _say(call: Call, replies: list[Reply]) -> int:
+    block = _joined(reply.block for reply in replies)
+    if block and call.event in BLOCKING:
+        _write(2, block)
+        return BLOCKED
+    if block:
+        raise ValueError(f"nothing may be held up at {call.event}")
+    if context := _joined(reply.context for reply in replies):
+        _write(1, _worded(call.event, context))
+    return 0
+
+
+def _joined(texts: Iterable[str]) -> str:
+    whole = "\n\n".join(text.strip() for text in texts if text.strip())
+    return whole if len(whole) <= REPLY_CHARS else whole[: REPLY_CHARS - len(_CUT)] + _CUT
+
+
+def _worded(event: str, context: str) -> str:
+    if event not in PLAIN:
+        said = {"hookEventName": event, "additionalContext": context}
+        return encode({"hookSpecificOutput": said})
+    # What begins with a brace is taken for JSON.
+    return f"- {context}" if context.startswith("{") else context
+
+
+def _write(descriptor: int, text: str) -> None:
+    rest = text.encode("utf-8", "replace")
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _note(store: str, event: str, feature: str, error: Exception) -> None:
+    fault = f"{event}: {feature}: {type(error).__name__}: {error}"
+    note_fault(log_path(store, HOOKS), fault)
