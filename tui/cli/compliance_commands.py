@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,13 +13,17 @@ from ...collectors.collect import Collector
 from ...core.compliance.codes import Format
 from ...core.compliance.expected import terms_of
 from ...core.compliance.judge import judge
+from ...core.compliance_summary import sum_up
+from ...core.store import queries
 from . import compliance_json, compliance_lines
-from .commands import emit, group, nothing, short_ids
-from .options import chosen, common, reading, refuse, session
+from .cells import shorten
+from .commands import group
+from .emit import emit
+from .options import chosen, reading, session
 from .reading import open_reading, policy_of
 from .report import RefusedError
 
-_FORMATS = (Format.OUTPUT.value, Format.REVIEW.value)
+_FORMATS: Final = (Format.OUTPUT.value, Format.REVIEW.value)
 
 
 @group.command()
@@ -39,9 +44,7 @@ def check(context: click.Context, *, file: str, expected: str, agent_type: str |
     policy, _ = policy_of(chosen(context), None)
     limits = terms_of(policy).limits
     judged = judge(_read(file), Format(expected), agent_type, limits)
-    return emit(
-        context, compliance_json.checked(judged), lambda: compliance_lines.checked(judged)
-    )
+    return emit(context, compliance_json.checked(judged), lambda: compliance_lines.checked(judged))
 
 
 def _read(file: str) -> str:
@@ -52,3 +55,25 @@ def _read(file: str) -> str:
         raise RefusedError(f"{file} cannot be read ({why}): name a file with the text") from error
     # As the store keeps it: a text is judged the same wherever it comes from.
     return clean_text(data.decode("utf-8", "replace"))
+
+
+@group.command()
+@reading
+@session
+@click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
+@click.pass_context
+def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
+    """Say how well agents compress what they return, by type and over time."""
+    with open_reading(chosen(context), Collector.scan_and_count) as found:
+        agents = [
+            each
+            for each in found.agents(found.session_id(session))
+            if agent_type in {None, each.agent_type}
+        ]
+        summed = sum_up(agents, terms_of(found.policies.common))
+        short = shorten(queries.find_sessions(found.db, ""))
+        return emit(
+            context,
+            compliance_json.summed(summed),
+            lambda: compliance_lines.summed(summed, short) or ["no agents yet"],
+        )
