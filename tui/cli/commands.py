@@ -13,7 +13,7 @@ from ...collectors.collect import Collector
 from ...core.store import queries
 from . import as_json
 from .cells import shorten
-from .columns import output_encoding, put
+from .emit import emit as _emit
 from .hooks_commands import hooks
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
@@ -21,7 +21,6 @@ from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .start import open_dashboard, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from ...core.store.rows import CompactionRow, SpentRow
@@ -32,6 +31,8 @@ _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content
 
 def run(words: list[str]) -> int:
     """Run one command line; a usage error is one line and code 2."""
+    from . import compliance_commands  # noqa: F401 -- they join the group
+
     try:
         code = group.main(words, prog_name="ctxtop", standalone_mode=False)
     except click.UsageError as error:
@@ -258,14 +259,6 @@ def demo(context: click.Context, *, once: bool) -> int:
     from ..demo import run_demo
 
     return run_demo()
-
-
-def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    if chosen(context).as_json:
-        print(as_json.dumps(record, output_encoding()))
-    else:
-        put(lines())
-    return DONE
 
 
 def _compactions(found: Reading, listed: list[CompactionRow], session: str | None) -> list[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from . import as_json
-from .columns import output_encoding, paint, put
+from .columns import paint, put
+from .emit import emit
 from .options import chosen, common
 from .report import DONE, FAILED, NOT_SAFE, USAGE, RefusedError, say, say_all
 from .start import resolve
@@ -152,7 +152,7 @@ def status(context: click.Context, *, project: Path | None) -> int:
     )
     last, faults = _told(places) if found.state is not State.ABSENT else ({}, [])
     record = status_record(found, last, faults)
-    _emit(context, record, lambda: status_lines(found, record))
+    emit(context, record, lambda: status_lines(found, record))
     return FAILED if record["state"] == State.FAULTY else DONE
 
 
@@ -177,11 +177,11 @@ def _carry_out(
             put(paint(line, _colour(line)) for line in lines)
         say_all(plan.notes)
         if plan.changes_nothing:
-            _emit(context, plan_record(plan, lines, None), list)
+            emit(context, plan_record(plan, lines, None), list)
             say("nothing to do")
             return USAGE
         if dry_run:
-            return _emit(context, plan_record(plan, lines, None), list)
+            return emit(context, plan_record(plan, lines, None), list)
         if not yes and not _agreed(is_json=is_json):
             return USAGE
         backup = carry_out(plan, places.store)
@@ -189,7 +189,7 @@ def _carry_out(
         say(str(error))
         return NOT_SAFE
     done = [f"backup {backup}"] if backup else []
-    return _emit(context, plan_record(plan, lines, backup), lambda: done)
+    return emit(context, plan_record(plan, lines, backup), lambda: done)
 
 
 def _agreed(*, is_json: bool) -> bool:
@@ -262,11 +262,3 @@ def _colour(line: str) -> str:
     if line.startswith("+"):
         return "ok"
     return "bad" if line.startswith("-") else ""
-
-
-def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    if chosen(context).as_json:
-        print(as_json.dumps(record, output_encoding()))
-    else:
-        put(lines())
-    return DONE

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...collectors.install.status import State
 from ...collectors.surroundings.settings import without_secrets
-from .as_json import time_of
 from .columns import Column, draw, one_line, paint, terminal_width
+from .times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
