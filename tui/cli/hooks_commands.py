@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ..places import Places
     from .options import Options
 
-_FEATURES: Final = ("enforce", "inject", "steer", "remember", "prompts")
+FEATURES: Final = ("enforce", "inject", "steer", "remember", "prompts")
+"""As the installer knows them: it is loaded only when it is asked for."""
+
 _SCOPES: Final = ("user", "project", "local")
 
 _scope: Final = click.option(
@@ -65,7 +67,7 @@ def hooks() -> None:
     "--with",
     "features",
     metavar="NAME[,NAME]",
-    help=f"What hooks are to answer: {', '.join(_FEATURES)}.  [default: nothing]",
+    help=f"What hooks are to answer: {', '.join(FEATURES)}.  [default: nothing]",
 )
 @click.option(
     "--statusline/--no-statusline",
@@ -193,7 +195,7 @@ def _carry_out(
 
 
 def _agreed(*, is_json: bool) -> bool:
-    if is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if is_json or not _can_ask():
         say("nothing was written: nobody can be asked here; give --yes, or --dry-run to look")
         return False
     if click.confirm("Write this?", err=True):
@@ -202,13 +204,17 @@ def _agreed(*, is_json: bool) -> bool:
     return False
 
 
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _features(named: str | None) -> tuple[str, ...]:
     """Read --with; the order is ours, so that the same set is the same command."""
     words = [word.strip() for word in (named or "").split(",") if word.strip()]
-    unknown = [word for word in words if word not in _FEATURES]
+    unknown = [word for word in words if word not in FEATURES]
     if unknown:
-        raise click.UsageError(f"no feature {unknown[0]!r}: --with takes {', '.join(_FEATURES)}")
-    return tuple(name for name in _FEATURES if name in words)
+        raise click.UsageError(f"no feature {unknown[0]!r}: --with takes {', '.join(FEATURES)}")
+    return tuple(name for name in FEATURES if name in words)
 
 
 def _places(options: Options) -> Places:
