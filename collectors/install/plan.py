@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop import __version__
 
+from ..plugin.command_line import statusline_command
 from ..surroundings.settings import without_secrets
-from . import own, plugin_copy
+from . import plugin_copy
 from .json_text import JsonTextError, decode_text
 from .places import SettingsScope
 from .receipts import Receipt, Records, sha256
@@ -236,7 +237,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 def _line_of(text: str, wanted: Wanted) -> str:
     if wanted.status_line:
-        return with_line(text, lambda wrapped: own.status_line(wanted.store, wrapped))
+        return with_line(text, lambda wrapped: statusline_command(wanted.store, wrapped))
     return without_line(text)
 
 

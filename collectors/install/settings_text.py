@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import own
+from ..plugin.command_line import read_command
 from .json_edit import append, find, put, remove, replace
 from .json_text import BOM, read_text
 from .refused import NotSafeError
@@ -13,8 +13,8 @@ from .refused import NotSafeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..plugin.command_line import Own
     from .json_edit import Path
-    from .own import Own
     from .wanted import Handler
 
 HOOKS: Final = "hooks"
@@ -58,7 +58,7 @@ def read_settings(text: str) -> Settings:
     return Settings(
         hooks=tuple(_hooks(value)),
         line=line,
-        own_line=own.read(line) if line else None,
+        own_line=read_command(line) if line else None,
         is_plain=document.is_plain,
         value=value,
     )
@@ -127,7 +127,7 @@ def _hooks(value: dict[str, Any]) -> list[Hook]:
                 command = _text(_dict(handler).get("command"))
                 if command is not None:
                     path = (HOOKS, event, group_number, HOOKS, number)
-                    found.append(Hook(path, event, command, own.read(command)))
+                    found.append(Hook(path, event, command, read_command(command)))
     return found
 
 

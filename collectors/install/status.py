@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop import __version__
 
+from ..plugin.command_line import hook_command, read_command, statusline_command
 from ..surroundings.contained import read_found, top
 from ..surroundings.loose import BadJsonError, decode_json, fields
 from ..surroundings.settings import LARGEST
 from ..surroundings.surroundings import MANAGED_SETTINGS
-from . import own, plugin_copy
+from . import plugin_copy
 from .json_text import JsonTextError, decode_text
 from .places import SettingsScope
 from .refused import NotSafeError
@@ -24,7 +25,7 @@ from .wanted import RECORDED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .own import Own
+    from ..plugin.command_line import Own
     from .places import Place
     from .settings_text import Settings
 
@@ -155,7 +156,7 @@ class _Reader:
         return self._installed(place.scope, place.settings, "", settings.line)
 
     def _installed(self, scope: SettingsScope, path: Path, event: str, command: str) -> Installed:
-        found = own.read(command)
+        found = read_command(command)
         assert found is not None  # noqa: S101 -- only what is ours comes here
         return Installed(event, scope, path, command, found, self._problem(event, command, found))
 
@@ -168,9 +169,9 @@ class _Reader:
         if Path(found.store) != self._store:
             return f"{what}: it writes for the store {found.store}, this is {self._store}"
         if event:
-            expected = own.hook(self._store, event, found.features)
+            expected = hook_command(self._store, event, found.features)
         else:
-            expected = own.status_line(self._store, found.wrapped)
+            expected = statusline_command(self._store, found.wrapped)
         return None if command == expected else f"{what}: it is of another ctxtop: {AGAIN}"
 
 

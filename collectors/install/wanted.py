@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from . import own
+from ..plugin.command_line import hook_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +69,6 @@ def handlers(wanted: Wanted) -> dict[str, Handler]:
 
 def _handler(wanted: Wanted, event: str) -> Handler:
     features = tuple(name for name in wanted.features if event in FEATURES[name])
-    command = own.hook(wanted.store, event, features)
+    command = hook_command(wanted.store, event, features)
     handler: Handler = {"type": "command", "command": command}
     return handler if event in WITHOUT_TIMEOUT else handler | {"timeout": TIMEOUT_S}

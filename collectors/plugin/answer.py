@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from importlib import import_module
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .call import Call
-from .log import HOOKS, decode, encode, log_path, note_fault
+from .hook import print_out
+from .log import ANSWERS, decode, encode, log_path, note_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def answer(store: str, event: str, given: bytes, features: Iterable[str]) -> Non
         call = Call(event, fields, Path(store), time.time_ns() // 1_000_000)
         replies = [reply for feature in features if (reply := _ask(feature, call))]
         if said := words_for(call, replies):
-            _print(said)
+            print_out(said.encode("utf-8", "replace"))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         _note(store, event, "answer", error)
 
@@ -98,12 +98,6 @@ def _joined(texts: Iterable[str]) -> str:
     return whole if len(whole) <= REPLY_CHARS else whole[: REPLY_CHARS - len(_CUT)] + _CUT
 
 
-def _print(text: str) -> None:
-    rest = text.encode("utf-8", "replace")
-    while rest:
-        rest = rest[os.write(1, rest) :]
-
-
 def _note(store: str, event: str, feature: str, error: Exception) -> None:
     fault = f"{event}: {feature}: {type(error).__name__}: {error}"
-    note_fault(log_path(store, HOOKS), fault)
+    note_fault(log_path(store, ANSWERS), fault)

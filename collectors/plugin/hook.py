@@ -58,5 +58,11 @@ def read_stdin() -> bytes:
     return b"".join(pieces)
 
 
+def print_out(data: bytes) -> None:
+    """Write to stdout; raises OSError where nobody takes it."""
+    while data:
+        data = data[os.write(1, data) :]
+
+
 if __name__ == "__main__":
     main(sys.argv[1:])

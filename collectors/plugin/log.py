@@ -29,6 +29,9 @@ STATUS_LINE: Final = "statusline.jsonl"
 PLUGIN: Final = "plugin.jsonl"
 """What the module inside the client pushes."""
 
+ANSWERS: Final = "answers"
+"""No log: beside it stand the faults of what hooks answer."""
+
 ROTATE_BYTES: Final = 4 * 1024 * 1024
 """A file that has this much is renamed: it is read at once, and removed whole."""
 
@@ -53,6 +56,12 @@ LEFT_OUT: Final = frozenset(
 )
 """Fields of which only the size is noted."""
 
+FAULT_CHARS: Final = 400
+"""Of one fault."""
+
+FAULTS_BYTES: Final = 16 * 1024
+"""A file of faults that has this much takes the place of the one before it."""
+
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
@@ -75,8 +84,13 @@ def log_path(store: str, log: str) -> str:
 
 
 def fault_path(path: str) -> str:
-    """Name the file that holds the newest fault of a log's writers."""
+    """Name the file that holds the newest faults of a log's writers, one a line."""
     return f"{path}.fault"
+
+
+def older_faults(path: str) -> str:
+    """Name the file that holds the faults before those."""
+    return f"{path}.fault.old"
 
 
 def record(path: str, event: str, given: bytes) -> str | None:
@@ -204,14 +218,18 @@ def _shorten(name: str, value: object) -> object:
 
 def note_fault(path: str, fault: str) -> str:
     """Note beside a log what went wrong; give it back, with what was in the way of noting it."""
-    line = f"{time.time_ns() // _MILLISECOND} {fault}\n".encode("utf-8", "backslashreplace")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
+    words = " ".join(fault[:FAULT_CHARS].split())
+    line = f"{time.time_ns() // _MILLISECOND} {words}\n".encode("utf-8", "backslashreplace")
+    notes = fault_path(path)
     try:
-        descriptor = os.open(fault_path(path), flags, FILE_MODE)
+        descriptor = _open(notes)
         try:
-            os.write(descriptor, line[:TEXT_CHARS])
+            os.write(descriptor, line)
+            size = os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
+        if size >= FAULTS_BYTES:
+            os.replace(notes, older_faults(path))
     except OSError as error:
         return f"{fault}; {error}"
     return fault

@@ -34,6 +34,7 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 OBJECTS = st.dictionaries(NAMES, VALUES, max_size=4)
+FLAGS = st.sampled_from([True, False])
 COMMENTS = ("", "", "", "/* c, } */", "// it's \"{\n")
 
 
@@ -55,10 +56,11 @@ def documents(draw: st.DrawFn) -> str:
             return join("{", parts, "}")
         if isinstance(node, list):
             return join("[", [write(one) for one in node], "]")
-        return json.dumps(node, ensure_ascii=draw(st.booleans()))
+        return json.dumps(node, ensure_ascii=draw(FLAGS))
 
     def join(opening: str, parts: list[str], close: str) -> str:
-        trailing = "," + gap() if parts and draw(st.booleans()) else ""
+        has_trailing: bool = draw(FLAGS)
+        trailing = "," + gap() if parts and has_trailing else ""
         inside = ",".join(f"{gap()}{part}{gap()}" for part in parts)
         return f"{opening}{gap()}{inside}{trailing}{close}"
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ctxtop.collectors.install import own
 from ctxtop.collectors.install.refused import NotSafeError
 from ctxtop.collectors.install.settings_text import (
     read_settings,
@@ -21,6 +19,7 @@ from ctxtop.collectors.install.settings_text import (
 )
 from ctxtop.collectors.install.wanted import FEATURES, RECORDED, Handler, Wanted, handlers
 from ctxtop.collectors.own_logs.hook_log import EVENTS
+from ctxtop.collectors.plugin.command_line import read_command, statusline_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +33,7 @@ def wanted(*features: str) -> dict[str, Handler]:
 
 
 def line(wrapped: str | None) -> str:
-    return own.status_line(STORE, wrapped)
+    return statusline_command(STORE, wrapped)
 
 
 def of_event(settings: str, event: str) -> list[Any]:
@@ -47,7 +46,7 @@ def test_only_events_of_the_client_are_wanted_and_no_answer_unasked() -> None:
     assert set(RECORDED) | asked <= EVENTS
     assert "WorktreeCreate" not in wanted(*FEATURES)
     for event, handler in wanted().items():
-        found = own.read(handler["command"])
+        found = read_command(handler["command"])
         assert found is not None
         assert (found.event, found.features) == (event, ())
     assert "timeout" not in wanted()["SessionEnd"]
@@ -55,7 +54,7 @@ def test_only_events_of_the_client_are_wanted_and_no_answer_unasked() -> None:
 
 def test_a_feature_is_named_at_its_events_alone() -> None:
     made = wanted("steer", "prompts")
-    named = {event: own.read(one["command"]) for event, one in made.items()}
+    named = {event: read_command(one["command"]) for event, one in made.items()}
     assert {
         event: found.features for event, found in named.items() if found and found.features
     } == {
@@ -67,8 +66,8 @@ def test_a_feature_is_named_at_its_events_alone() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.booleans())
 def test_our_commands_are_known_again(wrapped: str, is_wrapped: bool) -> None:
-    command = own.status_line(STORE, wrapped if is_wrapped else None)
-    found = own.read(command)
+    command = statusline_command(STORE, wrapped if is_wrapped else None)
+    found = read_command(command)
     assert found is not None
     assert (found.interpreter, found.store) == (sys.executable, str(STORE))
     assert (found.event, found.wrapped) == ("", wrapped if is_wrapped else None)
@@ -77,7 +76,7 @@ def test_our_commands_are_known_again(wrapped: str, is_wrapped: bool) -> None:
 
 @given(st.text())
 def test_no_other_command_is_taken_for_ours(command: str) -> None:
-    assert own.read(command) is None
+    assert read_command(command) is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_no_other_command_is_taken_for_ours(command: str) -> None:
     ],
 )
 def test_what_only_looks_like_ours_is_not(command: str) -> None:
-    assert own.read(command) is None
+    assert read_command(command) is None
 
 
 def test_hooks_are_added_beside_those_that_are_there() -> None:
@@ -112,7 +111,12 @@ def test_a_second_time_changes_nothing() -> None:
 
 @pytest.mark.parametrize("indent", [2, 4, "\t", None])
 def test_what_was_put_in_is_taken_out_again(indent: int | str | None) -> None:
-    for before in (SETTINGS, {"model": "opus"}, {"hooks": {"Stop": [{"hooks": [FOREIGN]}]}}):
+    cases: list[dict[str, Any]] = [
+        SETTINGS,
+        {"model": "opus"},
+        {"hooks": {"Stop": [{"hooks": [FOREIGN]}]}},
+    ]
+    for before in cases:
         settings = text(before, indent)
         after = with_line(with_hooks(settings, wanted(*FEATURES)), line)
         assert without_line(without_hooks(after, before)) == settings
@@ -153,7 +157,8 @@ def test_a_group_that_says_more_than_its_matcher_stays() -> None:
 
 
 def test_what_was_empty_before_stays() -> None:
-    for before in ({"hooks": {}}, {"hooks": {"Stop": []}}):
+    cases: list[dict[str, Any]] = [{"hooks": {}}, {"hooks": {"Stop": []}}]
+    for before in cases:
         after = without_hooks(with_hooks(text(before), wanted()), before)
         assert json.loads(after) == before
 
@@ -162,7 +167,9 @@ def test_a_status_line_is_wrapped_with_all_that_it_has_and_given_back() -> None:
     after = with_line(text(), line)
     value = json.loads(after)["statusLine"]
     assert value == {**SETTINGS["statusLine"], "command": line("my-line --wide")}
-    assert shlex.split(value["command"])[-1] == "my-line --wide"
+    found = read_command(value["command"])
+    assert found is not None
+    assert found.wrapped == "my-line --wide"
     assert without_line(after) == text()
 
 

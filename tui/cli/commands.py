@@ -13,6 +13,7 @@ from ...collectors.collect import Collector
 from ...core.store import queries
 from . import as_json
 from .cells import shorten
+from .client_commands import hook, statusline
 from .emit import emit as _emit
 from .hooks_commands import hooks
 from .options import chosen, common, reading, refuse, session
@@ -64,7 +65,9 @@ def group(context: click.Context) -> int:
     return open_dashboard(options.config_dir, options.db, options.policy)
 
 
+group.add_command(hook)
 group.add_command(hooks)
+group.add_command(statusline)
 
 
 @group.command()

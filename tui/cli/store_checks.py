@@ -14,6 +14,7 @@ from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
+from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .report import say_all, words
 from .surroundings_checks import surroundings_checks
@@ -72,6 +73,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 _unknown_types(db),
                 _ignored_types(db),
                 *surroundings_checks(db),
+                hook_check(db, path),
                 _troubles(db),
             ]
             return found, log_queries.parts(db)
