@@ -25,25 +25,26 @@ def carry_out(plan: Plan, store: Path) -> Path | None:
     records = Records(store, plan.file.real)
     backup = records.backup(plan.file.data) if plan.file.data is not None else None
     _back_up_edited(plan, records)
-    if plan.plugin_after:
-        write_plugin(plan.folder, plan.plugin_after)
-    if plan.after != plan.file.data:
-        try:
+    try:
+        if plan.plugin_after:
+            write_plugin(plan.folder, plan.plugin_after)
+        if plan.after != plan.file.data:
             write_settings_file(plan.file, plan.after)
-        except BaseException:
-            _give_plugin_back(plan)
-            raise
+    except BaseException:
+        _give_plugin_back(plan)
+        raise
     gone = {name: b"" for name in plan.plugin_before if name not in plan.plugin_after}
     if gone:
         remove_plugin(plan.folder, gone)
+    original = None if plan.original is None else records.backup(plan.original)
     if plan.receipt is not None:
-        original = None if plan.original is None else records.backup(plan.original)
         records.keep(msgspec.structs.replace(plan.receipt, original=original))
     else:
         records.forget()
         for folder in plan.made_folders:
             with suppress(OSError):  # somebody else uses it by now
                 Path(folder).rmdir()
+    records.thin({original, backup})
     return records.path(backup) if backup else None
 
 

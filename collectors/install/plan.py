@@ -124,6 +124,9 @@ class _Now:
         self.receipt: Final = self.records.receipt()
         self.folder: Final = plugin_copy.plugin_folder(config_dir)
         is_user = place.scope is SettingsScope.USER
+        self.skills: Final = (
+            plugin_copy.skills_folder(config_dir) if is_user else self.folder.parent
+        )
         self.plugin: Final = (plugin_copy.read_plugin(self.folder) or {}) if is_user else {}
         try:
             self.text: Final = decode_text(self.file.data or b"")
@@ -200,6 +203,8 @@ class _Now:
         notes = []
         if self.file.is_link:
             notes.append(f"{self.file.path} is a link: {self.file.real} is written")
+        if receipt is not None and receipt.form == PLUGIN and self.folder.parent.is_symlink():
+            notes.append(f"{self.folder.parent} is a link: the plugin is put into {self.skills}")
         if not self.settings.is_plain and receipt is not None:
             notes.append(
                 f"{self.file.path} has comments or trailing commas: Claude Code ignores the"

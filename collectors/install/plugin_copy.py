@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop import __version__
@@ -23,7 +24,6 @@ from .settings_file import write_new
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
-    from pathlib import Path
 
     from .wanted import Handler
 
@@ -42,6 +42,18 @@ LARGEST: Final = 1024 * 1024
 def plugin_folder(config_dir: Path) -> Path:
     """Name the folder in which the client finds the plugin."""
     return config_dir / SKILLS / NAME
+
+
+def skills_folder(config_dir: Path) -> Path:
+    """Name the folder of skills without links: people keep it among their dotfiles.
+
+    Raises NotSafeError where it leads out of the user's folders.
+    """
+    folder = config_dir / SKILLS
+    real = folder.resolve()
+    if not any(real.is_relative_to(root.resolve()) for root in (config_dir, Path.home())):
+        raise NotSafeError(f"{folder} is a link to {real}, outside of your folders")
+    return real
 
 
 def plugin_files(store: Path, handlers: Mapping[str, Handler]) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ from ..tail import open_regular
 from .settings_file import write_new
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
 KEPT: Final = 10
@@ -88,19 +89,18 @@ class Records:
             return None
 
     def keep(self, receipt: Receipt) -> None:
-        """Write the receipt, then remove old backups, but never the way back."""
+        """Write the receipt."""
         write_new(self._folder / _RECEIPT, msgspec.json.format(msgspec.json.encode(receipt)))
-        self._thin(receipt.original)
 
     def forget(self) -> None:
         """Remove the receipt; the backups stay for a person to look at."""
         (self._folder / _RECEIPT).unlink(missing_ok=True)
-        self._thin(None)
 
-    def _thin(self, needed: str | None) -> None:
-        old = [path for path in self._backups()[:-KEPT] if path.name != needed]
-        for path in old:
-            path.unlink(missing_ok=True)
+    def thin(self, needed: Container[str | None]) -> None:
+        """Remove old backups, but none that is needed for a way back."""
+        for path in self._backups()[:-KEPT]:
+            if path.name not in needed:
+                path.unlink(missing_ok=True)
 
     def _backups(self) -> list[Path]:
         return sorted((self._folder / _BACKUPS).glob("*.json"))

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop import __version__
 from ctxtop.collectors.install import carry_out as carrying
+from ctxtop.collectors.install import plugin_copy
 from ctxtop.collectors.install.carry_out import carry_out
 from ctxtop.collectors.install.places import SettingsScope, place_of
 from ctxtop.collectors.install.plan import Plan, difference, plan_install, plan_uninstall
 from ctxtop.collectors.install.receipts import KEPT, Records, install_folder
 from ctxtop.collectors.install.refused import NotSafeError
+from ctxtop.collectors.install.settings_file import write_new
 from ctxtop.collectors.install.status import State, Status, read_status
 from ctxtop.collectors.install.wanted import RECORDED, Wanted
 from ctxtop.collectors.surroundings.settings import LARGEST
@@ -360,6 +362,29 @@ def test_a_config_folder_that_is_a_link_is_as_good_as_any(home: Home) -> None:
     assert home.settings.read_bytes() == before
 
 
+def test_skills_that_stand_among_the_dotfiles_are_no_obstacle(home: Home) -> None:
+    target = home.top / "home" / "dotfiles" / "skills"
+    target.mkdir(parents=True)
+    home.plugin.parent.symlink_to(target)
+    plan = home.plan(form="plugin")
+    assert plan.notes == (f"{home.plugin.parent} is a link: the plugin is put into {target}",)
+    carry_out(plan, home.store)
+    assert (target / "ctxtop" / ".claude-plugin" / "plugin.json").is_file()
+    assert home.status().state is State.CLEAN
+    home.uninstall()
+    assert list(target.iterdir()) == []
+    assert home.plugin.parent.is_symlink()
+
+
+def test_skills_that_lead_out_of_ones_folders_are_refused(home: Home) -> None:
+    target = home.top / "foreign"
+    target.mkdir()
+    home.plugin.parent.symlink_to(target)
+    with pytest.raises(NotSafeError, match="outside of your folders"):
+        home.plan(form="plugin")
+    assert list(target.iterdir()) == []
+
+
 def test_a_link_out_of_ones_folders_is_refused(home: Home) -> None:
     (home.top / "foreign.json").write_text(text())
     home.settings.symlink_to(home.top / "foreign.json")
@@ -424,6 +449,27 @@ def test_a_full_disk_leaves_everything_as_it_was(
     assert not home.plugin.exists()
     home.uninstall()
     assert home.settings.read_bytes() == before
+
+
+def test_a_disk_that_is_full_halfway_leaves_no_half_a_plugin(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = home.write(text())
+    there = home.files()
+    written: list[str] = []
+
+    def write(path: Path, data: bytes) -> None:
+        if len(written) == 3:
+            raise OSError(28, "No space left on device", str(path))
+        written.append(path.name)
+        write_new(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plugin_copy, "write_new", write)
+        with pytest.raises(OSError, match="No space left"):
+            home.install(form="plugin")
+    assert home.settings.read_bytes() == before
+    assert home.files() - there <= {"home/.claude/skills"}
 
 
 def test_what_a_person_added_to_the_plugin_stays_and_what_they_changed_is_kept(

@@ -269,6 +269,30 @@ def test_another_projects_settings_are_named(run: Callable[..., Ended], tmp_path
     assert not (other / ".claude").exists()
 
 
+def test_in_the_home_folder_the_settings_of_a_project_are_ones_own(
+    run: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("hooks", "install", "--yes", "--as", "hooks")
+    assert run("hooks", "status", "--json").json["state"] == "clean"
+    ended = run("hooks", "install", "--scope", "project", "--yes")
+    assert ended.code == 1
+    assert "the project's settings are your own here: leave --scope out" in ended.err
+
+
+def test_status_says_when_the_status_line_was_last_shown(
+    run: Callable[..., Ended], tmp_path: Path
+) -> None:
+    store = str(tmp_path / "state" / "x.db")
+    run("hooks", "install", "--yes", "--db", store)
+    shown = run("hooks", "status", "--json", "--db", store).json["status_line"]
+    assert shown["last_record_at"] is None
+    given = b'{"session_id":"0a000000-0000-4000-8000-000000000001","model":{"id":"m"}}'
+    assert log.record(log.log_path(store, log.STATUS_LINE), "StatusLine", given) is None
+    shown = run("hooks", "status", "--json", "--db", store).json["status_line"]
+    assert shown["last_record_at"] is not None
+
+
 def test_no_status_line_where_none_is_wanted(run: Callable[..., Ended], settings: Path) -> None:
     run("hooks", "install", "--yes", "--as", "hooks", "--no-statusline")
     assert json.loads(settings.read_text())["statusLine"] == SETTINGS["statusLine"]

@@ -146,12 +146,7 @@ def status(context: click.Context, *, project: Path | None) -> int:
     from .hooks_lines import status_lines, status_record
 
     places = _places(chosen(context))
-    found = read_status(
-        [_place(scope, places, project) for scope in _SCOPES],
-        places.config_dir,
-        places.store,
-        _managed(),
-    )
+    found = read_status(_places_of(places, project), places.config_dir, places.store, _managed())
     last, faults = _told(places) if found.state is not State.ABSENT else ({}, [])
     record = status_record(found, last, faults)
     emit(context, record, lambda: status_lines(found, record))
@@ -222,17 +217,29 @@ def _places(options: Options) -> Places:
 
 
 def _place(scope: str, places: Places, project: Path | None) -> Place:
+    found = {str(place.scope): place for place in _places_of(places, project)}
+    if scope not in found:
+        raise RefusedError("the project's settings are your own here: leave --scope out")
+    return found[scope]
+
+
+def _places_of(places: Places, project: Path | None) -> list[Place]:
+    """Name the settings of all scopes; in the home folder a project's are the user's own."""
     from ...collectors.install.places import SettingsScope, place_of
 
     folder = (project or Path.cwd()).absolute()
-    return place_of(SettingsScope(scope), places.config_dir, folder)
+    found: dict[Path, Place] = {}
+    for scope in _SCOPES:
+        place = place_of(SettingsScope(scope), places.config_dir, folder)
+        found.setdefault(place.settings.resolve(), place)
+    return list(found.values())
 
 
 def _refuse_twice(place: Place, places: Places, project: Path | None) -> None:
     """Refuse where the same session would be told of twice."""
     from ...collectors.install.status import read_status
 
-    others = [_place(scope, places, project) for scope in _SCOPES if scope != place.scope]
+    others = [one for one in _places_of(places, project) if one.scope != place.scope]
     found = read_status(others, places.config_dir, places.store, _managed())
     is_elsewhere = [hook for hook in found.hooks if hook.scope != place.scope]
     if is_elsewhere:
@@ -248,10 +255,11 @@ def _managed() -> Path:
     return this_machine(os.environ, Path.home()).managed
 
 
-def _told(places: Places) -> tuple[dict[str, int], list[str]]:
-    """Say when each event last came, and what went wrong in the hooks themselves."""
+def _told(places: Places) -> tuple[dict[str, int | None], list[str]]:
+    """Say when each event, and the status line, last came, and what went wrong in them."""
     from ...core.store import log_queries
     from ...core.store.database import open_reader
+    from .hooks_lines import STATUS_LINE
     from .log_checks import log_checks
     from .reading import scan
 
@@ -261,7 +269,9 @@ def _told(places: Places) -> tuple[dict[str, int], list[str]]:
         return {}, [check.detail for check in log_checks(places.store, []) if not check.ok]
     with closing(open_reader(places.store)) as db:
         checks = log_checks(places.store, log_queries.parts(db))
-        return log_queries.last_events(db), [each.detail for each in checks if not each.ok]
+        last: dict[str, int | None] = {**log_queries.last_events(db)}
+        last[STATUS_LINE] = log_queries.last_shown_at(db)
+        return last, [each.detail for each in checks if not each.ok]
 
 
 def _colour(line: str) -> str:

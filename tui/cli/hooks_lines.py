@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...collectors.install.status import State
 from ...collectors.surroundings.settings import without_secrets
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ...collectors.install.status import Installed, Status
 
 
+STATUS_LINE: Final = ""
+"""Where an event's name stands for a hook."""
+
+
 def plan_record(plan: Plan, lines: Sequence[str], backup: Path | None) -> dict[str, Any]:
     """Say what a plan adds, removes and keeps."""
     return {
@@ -29,15 +33,18 @@ def plan_record(plan: Plan, lines: Sequence[str], backup: Path | None) -> dict[s
     }
 
 
-def status_record(found: Status, last: Mapping[str, int], faults: Sequence[str]) -> dict[str, Any]:
+def status_record(
+    found: Status, last: Mapping[str, int | None], faults: Sequence[str]
+) -> dict[str, Any]:
     """Say what is installed, when it last told something, and what is wrong."""
+    line = found.status_line
     state = State.FAULTY if faults and found.state is State.CLEAN else found.state
     return {
         "state": str(state),
         "plugin": str(found.plugin) if found.plugin else None,
         "plugin_version": found.version,
         "hooks": [_installed(hook, last.get(hook.event)) for hook in found.hooks],
-        "status_line": _installed(found.status_line, None) if found.status_line else None,
+        "status_line": _installed(line, last.get(STATUS_LINE)) if line else None,
         "problems": [*found.problems, *faults],
     }
 
