@@ -100,6 +100,44 @@ def test_foreign_hooks_run_ours_record_and_the_settings_are_as_they_were(
     assert lab.hooks("Stop", again.session_id)
 
 
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("form", ["hooks", "plugin"])
+def test_a_foreign_status_line_goes_on_beside_ours(lab: Lab, command: Command, form: str) -> None:
+    settings = lab.config / "settings.json"
+    own = json.loads(settings.read_text(encoding="utf-8"))
+    shown = f"{own['statusLine']['command']}; echo THEIR LINE"
+    own["statusLine"] |= {"command": shown, "padding": 1}
+    settings.write_text(json.dumps(own, indent=3), encoding="utf-8")
+    # The first time it has a screen, the client writes the settings anew, in an order of its own.
+    screen = lab.interactive()
+    screen.ask("Hi. [[say:ok&&&usage:20000]]")
+    screen.close()
+    before = settings.read_bytes()
+    command("hooks", "install", "--as", form, "--yes")
+    wrapped = json.loads(settings.read_text(encoding="utf-8"))["statusLine"]
+    assert wrapped["padding"] == 1
+    installed = settings.read_bytes()
+
+    screen = lab.interactive()
+    screen.ask("Hi. [[say:ok&&&usage:21000]]")
+    screen.settle()
+    text = screen.text()
+    session = screen.session_id
+    screen.close()
+    assert "THEIR LINE" in text
+    status = command("hooks", "status")
+    assert (status["state"], status["problems"]) == ("clean", [])
+    assert status["status_line"]["last_record_at"] is not None
+    assert lab.statuses(session), "the status line that was there is run no more"
+    with closing(open_reader(lab.store)) as db:
+        assert log_queries.snapshots(db, session)
+    assert settings.read_bytes() == installed, "the client wrote the settings itself"
+    command("hooks", "uninstall", "--yes")
+    assert settings.read_bytes() == before
+    listed = {path.name for path in (lab.config / "skills").glob("*")}
+    assert listed == set()
+
+
 def test_the_plugin_is_valid_as_shipped_and_as_installed(lab: Lab, command: Command) -> None:
     command("hooks", "install", "--yes", "--with", "enforce,inject,steer,remember,prompts")
     from ctxtop.collectors import plugin
