@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,15 +9,14 @@ from typing import TYPE_CHECKING, Final
 from ctxtop import __version__
 
 from ..plugin.command_line import statusline_command
-from ..surroundings.settings import without_secrets
 from . import plugin_copy
+from .difference import compare
 from .json_text import JsonTextError, decode_text
 from .places import SettingsScope
 from .receipts import Receipt, Records, sha256
 from .refused import NotSafeError
 from .settings_file import read_settings_file
 from .settings_text import (
-    Settings,
     read_settings,
     with_hooks,
     with_line,
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from .places import Place
     from .settings_file import SettingsFile
     from .wanted import Wanted
-
-_NOWHERE: Final = "/dev/null"
 
 PLUGIN: Final = "plugin"
 PLAIN: Final = "hooks"
@@ -100,7 +96,7 @@ def plan_install(place: Place, config_dir: Path, wanted: Wanted) -> Plan:
         features=wanted.features,
         original=None,
         after=sha256(after) if after is not None else "",
-        made_folders=now.made_folders,
+        made_folders=now.made_folders(plugin, after),
         files={name: sha256(data) for name, data in plugin.items()},
     )
     return now.plan(after, plugin, original, receipt)
@@ -123,11 +119,13 @@ class _Now:
         self.records: Final = Records(store, self.file.real)
         self.receipt: Final = self.records.receipt()
         self.folder: Final = plugin_copy.plugin_folder(config_dir)
-        is_user = place.scope is SettingsScope.USER
-        self.skills: Final = (
-            plugin_copy.skills_folder(config_dir) if is_user else self.folder.parent
-        )
-        self.plugin: Final = (plugin_copy.read_plugin(self.folder) or {}) if is_user else {}
+        self.skills = self.folder.parent
+        self.plugin: Mapping[str, bytes] = {}
+        self.is_project: Final = place.scope is not SettingsScope.USER
+        if not self.is_project:
+            self.skills = plugin_copy.skills_folder(config_dir)
+            older = self.receipt.files if self.receipt else {}
+            self.plugin = plugin_copy.read_plugin(self.folder, older) or {}
         try:
             self.text: Final = decode_text(self.file.data or b"")
             self.settings: Final = read_settings(self.text)
@@ -136,12 +134,12 @@ class _Now:
         except NotSafeError as error:
             raise NotSafeError(f"{place.settings} {error}") from error
 
-    @property
-    def made_folders(self) -> tuple[str, ...]:
-        if self.receipt:
-            return self.receipt.made_folders
-        folders = (self.folder.parent, self.file.real.parent)
-        return tuple(str(folder) for folder in folders if not folder.exists())
+    def made_folders(self, plugin: Mapping[str, bytes], after: bytes | None) -> tuple[str, ...]:
+        """Name the folders that were made for ctxtop, and those that will be."""
+        needed = [self.skills] if plugin else []
+        needed += [self.file.real.parent] if after is not None else []
+        before = self.receipt.made_folders if self.receipt else ()
+        return (*before, *(str(folder) for folder in needed if not folder.exists()))
 
     def original(self) -> bytes | None:
         """Give what stood there before ctxtop: from the backup, or without what is ours."""
@@ -168,8 +166,8 @@ class _Now:
         original: bytes | None,
         receipt: Receipt | None,
     ) -> Plan:
-        text = (after or b"").decode()
-        added, removed, kept = _compare(self.settings, read_settings(text))
+        will = read_settings((after or b"").decode())
+        added, removed, kept = compare(self.settings, will)
         there, wanted = set(self.plugin), set(plugin)
         changed = {name for name in there & wanted if self.plugin[name] != plugin[name]}
         return Plan(
@@ -181,10 +179,10 @@ class _Now:
             added=(*added, *self._files(wanted - there | changed)),
             removed=(*removed, *self._files(there - wanted)),
             kept=kept,
-            notes=tuple(self._notes(receipt)),
+            notes=tuple(self._notes(receipt, will.line)),
             original=original,
             receipt=receipt,
-            made_folders=self.made_folders,
+            made_folders=self.receipt.made_folders if self.receipt else (),
         )
 
     def _files(self, names: set[str]) -> list[str]:
@@ -199,7 +197,7 @@ class _Now:
                 return {}
         return {}
 
-    def _notes(self, receipt: Receipt | None) -> list[str]:
+    def _notes(self, receipt: Receipt | None, after_line: str | None) -> list[str]:
         notes = []
         if self.file.is_link:
             notes.append(f"{self.file.path} is a link: {self.file.real} is written")
@@ -212,61 +210,12 @@ class _Now:
             )
         if receipt is not None and self.settings.value.get("disableAllHooks") is True:
             notes.append(f"{self.file.path} has disableAllHooks: no hook runs until it is out")
+        if receipt is not None and self.is_project and after_line and not self.settings.line:
+            notes.append("in this project the status line of your own settings is not shown")
         return notes
-
-
-def difference(plan: Plan) -> list[str]:
-    """Show the change as a unified diff; what it leaves alone is shown without secrets."""
-    lines = _unified(str(plan.file.path), plan.file.data, plan.after)
-    for name in sorted({*plan.plugin_before, *plan.plugin_after}):
-        path = str(plan.folder / name)
-        old, new = plan.plugin_before.get(name), plan.plugin_after.get(name)
-        if old is None and new is not None:
-            lines.append(f"new file {path}: {len(new):,} bytes")
-        elif new is None:
-            lines.append(f"removed file {path}")
-        else:
-            lines += _unified(path, old, new)
-    return lines
-
-
-def _unified(name: str, before: bytes | None, after: bytes | None) -> list[str]:
-    old, new = (_NOWHERE if data is None else name for data in (before, after))
-    lines = difflib.unified_diff(_lines(before), _lines(after), old, new, lineterm="")
-    return [without_secrets(line) if line.startswith(" ") else line for line in lines]
-
-
-def _lines(data: bytes | None) -> list[str]:
-    return (data or b"").decode("utf-8", "replace").splitlines()
 
 
 def _line_of(text: str, wanted: Wanted) -> str:
     if wanted.status_line:
         return with_line(text, lambda wrapped: statusline_command(wanted.store, wrapped))
     return without_line(text)
-
-
-def _compare(
-    before: Settings, after: Settings
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Name what of ours comes and goes, and what of others stays."""
-    old = {(hook.event, hook.command) for hook in before.hooks}
-    new = {(hook.event, hook.command) for hook in after.hooks}
-    added = [_hook(*each) for each in _ordered(after, new - old)]
-    removed = [_hook(*each) for each in _ordered(before, old - new)]
-    kept = [_hook(*each) for each in _ordered(after, old & new)]
-    if before.line == after.line:
-        kept += [f"status line: {without_secrets(after.line)}"] if after.line else []
-    else:
-        added += [f"status line: {without_secrets(after.line)}"] if after.line else []
-        removed += [f"status line: {without_secrets(before.line)}"] if before.line else []
-    return tuple(added), tuple(removed), tuple(kept)
-
-
-def _ordered(settings: Settings, wanted: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    pairs = [(hook.event, hook.command) for hook in settings.hooks]
-    return list(dict.fromkeys(pair for pair in pairs if pair in wanted))
-
-
-def _hook(event: str, command: str) -> str:
-    return f"hook {event}: {without_secrets(command)}"

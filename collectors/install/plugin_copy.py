@@ -22,7 +22,7 @@ from .refused import NotSafeError
 from .settings_file import write_new
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from .wanted import Handler
@@ -68,8 +68,10 @@ def plugin_files(store: Path, handlers: Mapping[str, Handler]) -> dict[str, byte
     return made | {name: _json(value) for name, value in texts.items()}
 
 
-def read_plugin(folder: Path) -> dict[str, bytes] | None:
+def read_plugin(folder: Path, older: Iterable[str] = ()) -> dict[str, bytes] | None:
     """Read the plugin's files that stand in a folder; None where there is no folder.
+
+    `older` are names of files that an earlier ctxtop had put there.
 
     Raises NotSafeError where what stands there is not ours, OSError where it cannot be read.
     """
@@ -77,7 +79,11 @@ def read_plugin(folder: Path) -> dict[str, bytes] | None:
         raise NotSafeError(f"{folder} is no folder of ctxtop's: move it away")
     if not folder.exists():
         return None
-    found = {name: data for name in _names(folder) if (data := _read(folder / name)) is not None}
+    if any(place.is_symlink() for place in folder.rglob("*")):
+        raise NotSafeError(f"{folder} holds a link: remove it")
+    found = {
+        name: data for name in {*_names(), *older} if (data := _read(folder / name)) is not None
+    }
     if not is_ours(found):
         raise NotSafeError(f"{folder} holds another plugin than ctxtop's: move it away")
     return found
@@ -127,9 +133,8 @@ def _shipped(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
             yield f"{prefix}{each.name}", each.read_bytes()
 
 
-def _names(folder: Path) -> list[str]:
-    own = dict(_shipped(files("ctxtop.collectors.plugin") / "shipped", ""))
-    return [name for name in [*own, MODULE_SETTINGS] if not (folder / name).is_symlink()]
+def _names() -> list[str]:
+    return [*dict(_shipped(files("ctxtop.collectors.plugin") / "shipped", "")), MODULE_SETTINGS]
 
 
 def _read(path: Path) -> bytes | None:

@@ -157,20 +157,20 @@ def _without_one(text: str, path: Path, original: Mapping[str, Any]) -> str:
     text = remove(text, path)
     # The list of the group, the group, the list of the event, the event, all hooks.
     list_path, group_path = path[:-1], path[:-2]
-    if find_value(text, list_path) != []:
+    if _find_value(text, list_path) != []:
         return text
-    group = find_value(text, group_path)
+    group = _find_value(text, group_path)
     if set(group) - {"matcher", HOOKS}:
         return text
     text = remove(text, group_path)
     for empty in (path[:2], path[:1]):
-        if find_value(text, empty) or _has(original, empty):
+        if _find_value(text, empty) or _has(original, empty):
             break
         text = remove(text, empty)
     return text
 
 
-def find_value(text: str, path: Path) -> Any:  # noqa: ANN401 -- any JSON
+def _find_value(text: str, path: Path) -> Any:  # noqa: ANN401 -- any JSON
     """Give the value at a path of a text, None where there is none."""
     node = find(read_text(text).root, path)
     return node.value if node else None

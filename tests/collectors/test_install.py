@@ -14,8 +14,9 @@ from ctxtop import __version__
 from ctxtop.collectors.install import carry_out as carrying
 from ctxtop.collectors.install import plugin_copy
 from ctxtop.collectors.install.carry_out import carry_out
+from ctxtop.collectors.install.difference import difference
 from ctxtop.collectors.install.places import SettingsScope, place_of
-from ctxtop.collectors.install.plan import Plan, difference, plan_install, plan_uninstall
+from ctxtop.collectors.install.plan import Plan, plan_install, plan_uninstall
 from ctxtop.collectors.install.receipts import KEPT, Records, install_folder
 from ctxtop.collectors.install.refused import NotSafeError
 from ctxtop.collectors.install.settings_file import write_new
@@ -487,6 +488,21 @@ def test_what_a_person_added_to_the_plugin_stays_and_what_they_changed_is_kept(
     assert "my own words" in {path.read_text() for path in backups}
 
 
+def test_a_file_that_the_plugin_no_longer_has_goes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = home.files()
+    now = plugin_copy.plugin_files
+    with monkeypatch.context() as patch:
+        patch.setattr(plugin_copy, "plugin_files", lambda *a: now(*a) | {"old/x.md": b"old"})
+        home.install(form="plugin")
+    assert (home.plugin / "old" / "x.md").is_file()
+    home.install("steer", form="plugin")
+    assert not (home.plugin / "old").exists()
+    home.uninstall()
+    assert home.files() == there
+
+
 def test_another_plugin_of_our_name_is_not_touched(home: Home) -> None:
     manifest = home.plugin / ".claude-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True)
@@ -504,7 +520,31 @@ def test_a_link_in_the_plugins_place_is_not_followed(home: Home) -> None:
     home.plugin.symlink_to(victim)
     with pytest.raises(NotSafeError, match="is no folder of ctxtop's"):
         home.plan(form="plugin")
+    home.plugin.unlink()
+    home.plugin.mkdir()
+    (home.plugin / "hooks").symlink_to(victim)
+    with pytest.raises(NotSafeError, match="holds a link: remove it"):
+        home.plan(form="plugin")
     assert not list(victim.iterdir())
+
+
+def test_a_project_that_hides_ones_own_status_line_says_so(home: Home) -> None:
+    wanted = Wanted(home.store, status_line=True)
+    plan = plan_install(home.place("local"), home.config, wanted)
+    assert any("is not shown" in note for note in plan.notes)
+
+
+def test_a_folder_that_was_there_before_stays(home: Home) -> None:
+    home.plugin.parent.mkdir()
+    home.install(form="hooks")
+    home.install(form="plugin")
+    home.uninstall()
+    assert home.plugin.parent.is_dir()
+    home.plugin.parent.rmdir()
+    home.install(form="hooks")
+    home.install(form="plugin")
+    home.uninstall()
+    assert not home.plugin.parent.exists()
 
 
 def test_the_plugin_holds_what_the_client_loads(home: Home) -> None:

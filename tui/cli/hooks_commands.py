@@ -162,7 +162,7 @@ def _carry_out(
     yes: bool,
 ) -> int:
     from ...collectors.install.carry_out import carry_out
-    from ...collectors.install.plan import difference
+    from ...collectors.install.difference import difference
     from ...collectors.install.refused import NotSafeError
     from .hooks_lines import plan_record
 
