@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .call import Call
 from .hook import print_out
-from .log import ANSWERS, decode, encode, log_path, note_fault
+from .log import ANSWERING, decode, encode, log_path, note_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,4 +100,4 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _note(store: str, event: str, feature: str, error: Exception) -> None:
     fault = f"{event}: {feature}: {type(error).__name__}: {error}"
-    note_fault(log_path(store, ANSWERS), fault)
+    note_fault(log_path(store, ANSWERING), fault)

@@ -29,7 +29,7 @@ STATUS_LINE: Final = "statusline.jsonl"
 PLUGIN: Final = "plugin.jsonl"
 """What the module inside the client pushes."""
 
-ANSWERS: Final = "answers"
+ANSWERING: Final = "answering"
 """No log: beside it stand the faults of what hooks answer."""
 
 ROTATE_BYTES: Final = 4 * 1024 * 1024

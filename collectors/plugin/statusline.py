@@ -11,7 +11,7 @@ import sys
 from .hook import hold_standard_streams, print_out, read_stdin
 from .line_file import read_line
 from .line_words import status_line
-from .log import ANSWERS, STATUS_LINE, decode, log_path, note_fault, record
+from .log import ANSWERING, STATUS_LINE, decode, log_path, note_fault, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main(words: Sequence[str]) -> None:
         ours = _line(store, given)
         print_out(b"\n".join(part for part in (theirs.rstrip(b"\n"), ours) if part))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
-        note_fault(log_path(store, ANSWERS), f"status line: {type(error).__name__}: {error}")
+        note_fault(log_path(store, ANSWERING), f"status line: {type(error).__name__}: {error}")
 
 
 def _line(store: str, given: bytes) -> bytes:

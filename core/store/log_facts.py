@@ -14,10 +14,11 @@ from .facts import BadLine, WindowSeen  # noqa: TC001 -- msgspec reads them
 
 
 class Log(StrEnum):
-    """Which of the two logs; the value is the name of the file that is written now."""
+    """Which of the logs; the value is the name of the file that is written now."""
 
     HOOKS = "hooks.jsonl"
     STATUS_LINE = "statusline.jsonl"
+    ANSWERS = "answers.jsonl"
 
 
 class LogPart(msgspec.Struct, frozen=True):
@@ -84,10 +85,32 @@ class StatusSnapshot(msgspec.Struct, frozen=True):
     cache_misses: int | None
 
 
+class AnswerItem(msgspec.Struct, frozen=True):
+    """A thing that ctxtop gave the client, or found that a compaction forgot."""
+
+    offset: int
+    at: int
+    feature: str
+    """The answer that gave it: inject, steer, remember."""
+    session_id: str
+    agent_id: str | None
+    """To whom; None for the session itself."""
+    kind: str
+    """The stage, or what it is: a file, a decision, a constraint, a todo, an agent."""
+    text: str
+    """Why it was given, or what it says."""
+    tokens: int | None
+    """That no estimate of it is above."""
+    from_session_id: str | None
+    from_agent_id: str | None
+    """Whose result it is."""
+
+
 class LogFacts(msgspec.Struct, frozen=True):
     """All that one run of lines of one part says."""
 
     events: tuple[HookEvent, ...] = ()
     snapshots: tuple[StatusSnapshot, ...] = ()
+    answers: tuple[AnswerItem, ...] = ()
     windows: tuple[WindowSeen, ...] = ()
     bad: tuple[BadLine, ...] = ()

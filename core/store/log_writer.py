@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .facts import BadLine
-    from .log_facts import HookEvent, LogFacts
+    from .log_facts import AnswerItem, HookEvent, LogFacts
     from .writer import Writer
 
 SNAPSHOTS_KEPT: Final = 500
@@ -23,7 +23,7 @@ SNAPSHOTS_KEPT: Final = 500
 PartKey = tuple[Log, str]
 """A part's log and mark."""
 
-_TABLES: Final = ("hook_event", "status_snapshot", "log_bad_line")
+_TABLES: Final = ("hook_event", "status_snapshot", "answer_item", "log_bad_line")
 
 
 class LogWriter:
@@ -53,6 +53,7 @@ class LogWriter:
         with self._writer.transaction():
             part_id = self._at(part, before)
             self._insert("hook_event", part_id, facts.events)
+            self._insert("answer_item", part_id, facts.answers)
             self._insert("log_bad_line", part_id, facts.bad)
             for snapshot in facts.snapshots:
                 self._save_snapshot(part_id, snapshot)
@@ -88,7 +89,9 @@ class LogWriter:
             [part.name, after.offset, after.anchor, after.size, after.mtime_ns, part_id],
         )
 
-    def _insert(self, table: str, part_id: int, facts: Iterable[HookEvent | BadLine]) -> None:
+    def _insert(
+        self, table: str, part_id: int, facts: Iterable[HookEvent | AnswerItem | BadLine]
+    ) -> None:
         rows = [(part_id, *msgspec.structs.astuple(fact)) for fact in facts]
         if rows:
             places = ", ".join("?" * len(rows[0]))

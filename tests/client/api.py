@@ -9,6 +9,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
+from ctxtop.core.summaries.steering import STEER
+
 from .counting import count_request
 from .script import Step, next_step, texts_of, usage_of
 
@@ -24,6 +26,9 @@ SUMMARY: Final = (
     "<analysis>Everything was looked at.</analysis>\n"
     "<summary>\n1. Primary Request and Intent: the work goes on.\n2. Files: src/shop.py\n</summary>"
 )
+
+FORGET: Final = "forgetme"
+"""Stands in what the scripted summary leaves out although it was asked to keep it."""
 
 OVERLOADED: Final = (529, "Overloaded")
 
@@ -92,7 +97,8 @@ class ScriptedApi:
         messages: list[Json] = body.get("messages", [])
         if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
             exchange["what"] = "summary"
-            return Step([{"type": "text", "text": SUMMARY}], 30_000, 400)
+            summary = _summary("\n".join(texts_of(messages[-1])))
+            return Step([{"type": "text", "text": summary}], 30_000, 400)
         # `/model` asks the new model for one token, to see whether it may be used.
         exchange["what"] = "probe" if body.get("max_tokens") == 1 else "answer"
         step, text = next_step(messages)
@@ -105,6 +111,14 @@ class ScriptedApi:
                 step.error = None
             self._given.add(text)
         return step
+
+
+def _summary(asked: str) -> str:
+    """Keep what ctxtop asks to keep, but for what says that it is to be forgotten."""
+    _, steered, after = asked.partition(STEER)
+    asked_for = after.partition("REMINDER")[0].splitlines() if steered else []
+    kept = [line for line in asked_for if line.startswith("- ") and FORGET not in line]
+    return SUMMARY.replace("</summary>", "\n".join([*kept, "</summary>"]))
 
 
 def _message(number: int, step: Step, model: str) -> Json:

@@ -57,6 +57,9 @@ def named(found: list[Check], name: str) -> Check:
     return check
 
 
+NAMES = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.ANSWERS: "answers"}
+
+
 def the_wrong_one(found: list[Check]) -> Check:
     wrong = wrong_ones(found)
     assert len(wrong) == 1, wrong
@@ -87,6 +90,7 @@ def test_all_is_well(scanned: Places) -> None:
         "disk",
         "hook log",
         "status line",
+        "answers",
         "hook answers",
         "sqlite",
         "token table",
@@ -286,7 +290,7 @@ def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, lo
     path.mkdir()
     assert record(str(path), "Stop", b"{}")
     check = the_wrong_one(check_all(scanned))
-    assert check.name == {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line"}[log]
+    assert check.name == NAMES[log]
     assert "Is a directory" in check.detail
 
     path.rmdir()

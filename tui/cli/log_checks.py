@@ -12,7 +12,7 @@ import msgspec
 from ...collectors.clean import clean_title
 from ...collectors.own_logs.log_parts import KEPT_BYTES, find_parts
 from ...collectors.own_logs.logs import logs_of
-from ...collectors.plugin.log import ANSWERS, FAULTS_BYTES, fault_path, older_faults
+from ...collectors.plugin.log import ANSWERING, FAULTS_BYTES, fault_path, older_faults
 from ...collectors.tail import open_regular
 from ...core.store.log_facts import Log
 from .checks import Check, plural, well, wrong
@@ -34,7 +34,7 @@ MOMENT_DIGITS: Final = 14
 
 MEGABYTE: Final = 1_000_000
 
-_NAMES: Final = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line"}
+_NAMES: Final = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.ANSWERS: "answers"}
 
 
 class _Faults(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def log_checks(store: Path, known: Iterable[PartRow]) -> list[Check]:
 def _answers_check(folder: Path) -> Check:
     name = "hook answers"
     try:
-        faults = _faults(folder / ANSWERS)
+        faults = _faults(folder / ANSWERING)
     except OSError as error:
         return wrong(name, f"{folder} cannot be read ({error.strerror})", f"chmod u+rwx {folder}")
     if faults is None:
