@@ -13,7 +13,7 @@ import click
 from .columns import paint, put
 from .emit import emit
 from .options import chosen, common
-from .report import DONE, FAILED, NOT_SAFE, USAGE, RefusedError, say, say_all
+from .report import DONE, FAILED, UNSAFE, USAGE, RefusedError, say, say_all
 from .start import resolve
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _carry_out(
         backup = carry_out(plan, places.store)
     except NotSafeError as error:
         say(str(error))
-        return NOT_SAFE
+        return UNSAFE
     done = [f"backup {backup}"] if backup else []
     return emit(context, plan_record(plan, lines, backup), lambda: done)
 
