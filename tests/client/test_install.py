@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.own_logs.hook_log import EVENTS
+from ctxtop.collectors.plugin import log
 from ctxtop.core.store import log_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.tui.cli import main
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .lab import Lab
 
 TURN = (
@@ -87,6 +87,8 @@ def test_foreign_hooks_run_ours_record_and_the_settings_are_as_they_were(
     assert set(events) == set(TURN)
     for event in set(TURN) - {"SessionEnd"}:
         assert len(lab.hooks(event, turn.session_id)) == events.count(event), event
+    told = Path(log.log_path(str(lab.store), log.PLUGIN))
+    assert told.exists() == (form == "plugin"), "only the plugin has the module"
     heard = {hook["event"] for hook in status["hooks"] if hook["last_record_at"]}
     assert heard == set(TURN)
 
@@ -168,6 +170,24 @@ def test_the_skills_are_offered_and_given_to_an_agent_that_declares_one(
         assert "ctxtop:compress-output: How to end a task that another agent gave you" in bodies[0]
         assert "ctxtop:compress-review: How to end a code review" in bodies[0]
         assert any(words in body and "Do it." in body for body in bodies), name
+
+
+@pytest.mark.parametrize("form", ["hooks", "plugin"])
+def test_with_every_feature_the_client_and_ctxtop_are_content(
+    lab: Lab, command: Command, form: str
+) -> None:
+    every = "enforce,inject,steer,remember,prompts"
+    command("hooks", "install", "--as", form, "--yes", "--with", every)
+    turn = lab.turn(SPOKEN)
+    assert turn.code == 0
+    assert lab.turn("/compact", resume=turn.session_id).code == 0
+    assert lab.turn("On. [[bash:seq 1 3&&&usage:150000]] [[say:ok]]", resume=turn.session_id).said
+    status = command("hooks", "status")
+    assert (status["state"], status["problems"]) == ("clean", [])
+    named = {hook["event"]: hook["features"] for hook in status["hooks"] if hook["features"]}
+    assert sorted({name for names in named.values() for name in names}) == sorted(every.split(","))
+    heard = {hook["event"] for hook in status["hooks"] if hook["last_record_at"]}
+    assert {*TURN, "PreCompact", "PostCompact", "PostToolUse"} <= heard
 
 
 def test_a_plugin_without_ctxtop_harms_nobody(lab: Lab, command: Command) -> None:
