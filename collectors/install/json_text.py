@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -78,8 +79,12 @@ class Document:
     """It has neither comments nor trailing commas."""
 
 
+@lru_cache(maxsize=2)
 def read_text(text: str) -> Document:
-    """Find every value of a text; raises JsonTextError where it is no JSON."""
+    """Find every value of a text; raises JsonTextError where it is no JSON.
+
+    An edit asks several times of one text: it is read once. The values are not to be changed.
+    """
     return _Scanner(text).document()
 
 

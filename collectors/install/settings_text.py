@@ -154,26 +154,16 @@ def _without(text: str, unwanted: Callable[[Hook], bool], original: Mapping[str,
 
 
 def _without_one(text: str, path: Path, original: Mapping[str, Any]) -> str:
-    text = remove(text, path)
-    # The list of the group, the group, the list of the event, the event, all hooks.
-    list_path, group_path = path[:-1], path[:-2]
-    if _find_value(text, list_path) != []:
-        return text
-    group = _find_value(text, group_path)
-    if set(group) - {"matcher", HOOKS}:
-        return text
-    text = remove(text, group_path)
-    for empty in (path[:2], path[:1]):
-        if _find_value(text, empty) or _has(original, empty):
-            break
-        text = remove(text, empty)
-    return text
-
-
-def _find_value(text: str, path: Path) -> Any:  # noqa: ANN401 -- any JSON
-    """Give the value at a path of a text, None where there is none."""
-    node = find(read_text(text).root, path)
-    return node.value if node else None
+    """Take out a hook, and with it the group, the event and all hooks if nothing else is there."""
+    value = read_text(text).root.value
+    event, group = value[HOOKS][path[1]], value[HOOKS][path[1]][path[2]]
+    if len(group[HOOKS]) > 1 or set(group) - {"matcher", HOOKS}:
+        return remove(text, path)
+    if len(event) > 1 or _has(original, path[:2]):
+        return remove(text, path[:3])
+    if len(value[HOOKS]) > 1 or _has(original, path[:1]):
+        return remove(text, path[:2])
+    return remove(text, path[:1])
 
 
 def _has(value: Any, path: Path) -> bool:  # noqa: ANN401 -- any JSON

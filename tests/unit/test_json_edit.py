@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ctxtop.collectors.install.json_edit import Path, append, find, put, remove, replace
 from ctxtop.collectors.install.json_text import (
-    BOM,
     DEEPEST,
     JsonTextError,
     decode_text,
@@ -19,52 +18,7 @@ from ctxtop.collectors.install.json_text import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-NAMES = st.sampled_from(["hooks", "Stop", "a", "ü", 'q"\\', "//", "/*", ""])
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-1000, 1000)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8)
-    | st.sampled_from(["// no comment", "/* nor this */", ",}", "\\"])
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=8,
-)
-OBJECTS = st.dictionaries(NAMES, VALUES, max_size=4)
-FLAGS = st.sampled_from([True, False])
-COMMENTS = ("", "", "", "/* c, } */", "// it's \"{\n")
-
-
-def value(text: str) -> Any:  # noqa: ANN401 -- any JSON
-    return read_text(text).root.value
-
-
-@st.composite
-def documents(draw: st.DrawFn) -> str:
-    """Any object, laid out as nobody would, with comments and trailing commas."""
-    spaces = st.sampled_from(["", " ", "\n", "\n  ", "\t", "\r\n    "])
-
-    def gap() -> str:
-        return str(draw(spaces)) + str(draw(st.sampled_from(COMMENTS))) + str(draw(spaces))
-
-    def write(node: object) -> str:
-        if isinstance(node, dict):
-            parts = [f"{json.dumps(name)}{gap()}:{gap()}{write(one)}" for name, one in node.items()]
-            return join("{", parts, "}")
-        if isinstance(node, list):
-            return join("[", [write(one) for one in node], "]")
-        return json.dumps(node, ensure_ascii=draw(FLAGS))
-
-    def join(opening: str, parts: list[str], close: str) -> str:
-        has_trailing: bool = draw(FLAGS)
-        trailing = "," + gap() if parts and has_trailing else ""
-        inside = ",".join(f"{gap()}{part}{gap()}" for part in parts)
-        return f"{opening}{gap()}{inside}{trailing}{close}"
-
-    return draw(st.sampled_from(["", BOM])) + gap() + write(draw(OBJECTS)) + gap()
+from ..json_texts import NAMES, VALUES, comments, documents, value
 
 
 def paths(node: dict[str, Any] | list[Any], way: Path = ()) -> list[Path]:
@@ -81,11 +35,6 @@ def at(node: Any, path: Path) -> Any:  # noqa: ANN401 -- any JSON
     for step in path:
         node = node[step]
     return node
-
-
-def comments(text: str) -> list[str]:
-    strings_and_comments = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-    return [one for one in strings_and_comments.findall(text) if one.startswith("/")]
 
 
 @given(documents())

@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ..installs import FOREIGN, SETTINGS, older, text
+from ..json_texts import comments, documents, value
 
 STORE = Path("/state dir/it's.db")
 
@@ -237,3 +238,19 @@ def test_comments_line_ends_and_the_byte_order_mark_stay() -> None:
     assert after.endswith("\r\n\t},\r\n}")
     assert "\n" not in after.replace("\r\n", "")
     assert without_hooks(after, {"hooks": {}}) == before
+
+
+@given(documents())
+def test_whatever_is_there_is_there_afterwards(settings: str) -> None:
+    before = value(settings)
+    try:
+        after = with_hooks(settings, wanted(*FEATURES))
+    except NotSafeError:
+        assert without_hooks(settings, {}) == settings
+        return
+    assert comments(after) == comments(settings)
+    assert set(RECORDED) <= {hook.event for hook in read_settings(after).hooks if hook.own}
+    taken = without_hooks(after, before)
+    assert value(taken) == before
+    assert comments(taken) == comments(settings)
+    assert with_hooks(taken, wanted(*FEATURES)) == after
