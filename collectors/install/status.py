@@ -13,6 +13,7 @@ from ..plugin.command_line import hook_command, read_command, statusline_command
 from ..surroundings.contained import read_found, top
 from ..surroundings.loose import BadJsonError, decode_json, fields
 from ..surroundings.settings import LARGEST
+from ..surroundings.skill_plugins import MARKET
 from ..surroundings.surroundings import MANAGED_SETTINGS
 from . import plugin_copy
 from .json_text import JsonTextError, decode_text
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .settings_text import Settings
 
 AGAIN: Final = "run `ctxtop hooks install` again"
-PLUGIN_ID: Final = f"{plugin_copy.NAME}@skills-dir"
+PLUGIN_ID: Final = f"{plugin_copy.NAME}@{MARKET}"
 """Under which a person switches the plugin off (seen in 2.1.329)."""
 
 

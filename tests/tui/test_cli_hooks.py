@@ -203,6 +203,19 @@ def test_status_tells_of_what_went_wrong_in_a_hook(
     assert "OSError: no room" in ended.json["problems"][0]
 
 
+def test_doctor_knows_the_plugin(run: Callable[..., Ended], settings: Path) -> None:
+    agent = settings.parent / "agents" / "w.md"
+    agent.parent.mkdir()
+    agent.write_text("---\nname: w\ndescription: d\nskills: compress-output\n---\nYou are w.\n")
+    checks = {one["name"]: one for one in run("doctor", "--json").json["checks"]}
+    assert "no SKILL.md defines it" in checks["definitions"]["detail"]
+    run("hooks", "install", "--yes")
+    checks = {one["name"]: one for one in run("doctor", "--json").json["checks"]}
+    assert checks["definitions"]["ok"], checks["definitions"]
+    assert checks["hooks"]["ok"]
+    assert checks["hooks"]["detail"] == f"in the plugin {settings.parent / 'skills' / 'ctxtop'}"
+
+
 def test_a_status_that_is_not_clean_ends_with_1(run: Callable[..., Ended], settings: Path) -> None:
     settings.write_text(text({"hooks": {"Stop": [{"hooks": [older("Stop")]}]}}))
     ended = run("hooks", "status")
