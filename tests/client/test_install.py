@@ -190,6 +190,23 @@ def test_with_every_feature_the_client_and_ctxtop_are_content(
     assert {*TURN, "PreCompact", "PostCompact", "PostToolUse"} <= heard
 
 
+def test_an_agent_with_the_skill_of_the_plugin_is_held_up_where_that_was_asked_for(
+    lab: Lab, command: Command
+) -> None:
+    (lab.config / "agents").mkdir(exist_ok=True)
+    agent = "---\nname: worker\ndescription: d\nskills: compress-output\n---\nYou are worker.\n"
+    (lab.config / "agents" / "worker.md").write_text(agent, encoding="utf-8")
+    good = "[COMPRESSED] agent_type: worker\nChanged files: none\nResult: It runs."
+    said = " ".join(f"<<say:{words}+++usage:20000>>" for words in ("I did it all.", good))
+    prompt = f"Go. [[agent:worker|Build it. {said}&&&usage:30000]] [[say:ok&&&usage:31000]]"
+    verdicts = []
+    for features in ((), ("--with", "enforce")):
+        command("hooks", "install", "--yes", "--no-statusline", *features)
+        session = lab.turn(prompt).session_id
+        verdicts += [one["verdict"] for one in command("agents", "--session", session)]
+    assert verdicts == ["non_compliant", "forced"]
+
+
 def test_a_plugin_without_ctxtop_harms_nobody(lab: Lab, command: Command) -> None:
     command("hooks", "install", "--yes", "--no-statusline")
     for name in ("hooks/hooks.json", "hooks/register.json"):
