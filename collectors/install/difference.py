@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
+from ..clean import clean_text
 from ..surroundings.settings import without_secrets
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def difference(plan: Plan) -> list[str]:
             lines.append(f"removed file {path}")
         else:
             lines += _unified(path, old, new)
-    return lines
+    return [clean_text(line) for line in lines]
 
 
 def _unified(name: str, before: bytes | None, after: bytes | None) -> list[str]:

@@ -121,8 +121,8 @@ class _Now:
         self.folder: Final = plugin_copy.plugin_folder(config_dir)
         self.skills = self.folder.parent
         self.plugin: Mapping[str, bytes] = {}
-        self.is_project: Final = place.scope is not SettingsScope.USER
-        if not self.is_project:
+        self.scope: Final = place.scope
+        if self.scope is SettingsScope.USER:
             self.skills = plugin_copy.skills_folder(config_dir)
             older = self.receipt.files if self.receipt else {}
             self.plugin = plugin_copy.read_plugin(self.folder, older) or {}
@@ -197,20 +197,24 @@ class _Now:
                 return {}
         return {}
 
-    def _notes(self, receipt: Receipt | None, after_line: str | None) -> list[str]:
-        notes = []
-        if self.file.is_link:
-            notes.append(f"{self.file.path} is a link: {self.file.real} is written")
-        if receipt is not None and receipt.form == PLUGIN and self.folder.parent.is_symlink():
+    def _notes(self, receipt: Receipt | None, line: str | None) -> list[str]:
+        """Say what a person may not expect; `line` is the status line's command to come."""
+        path, is_link = self.file.path, self.file.is_link
+        notes = [f"{path} is a link: {self.file.real} is written"] if is_link else []
+        if receipt is None:
+            return notes
+        if receipt.form == PLUGIN and self.folder.parent.is_symlink():
             notes.append(f"{self.folder.parent} is a link: the plugin is put into {self.skills}")
-        if not self.settings.is_plain and receipt is not None:
+        if not self.settings.is_plain:
             notes.append(
-                f"{self.file.path} has comments or trailing commas: Claude Code ignores the"
-                " whole file until they are out"
+                f"{path} has comments or trailing commas: Claude Code ignores the whole file"
+                " until they are out"
             )
-        if receipt is not None and self.settings.value.get("disableAllHooks") is True:
-            notes.append(f"{self.file.path} has disableAllHooks: no hook runs until it is out")
-        if receipt is not None and self.is_project and after_line and not self.settings.line:
+        if self.settings.value.get("disableAllHooks") is True:
+            notes.append(f"{path} has disableAllHooks: no hook runs until it is out")
+        if self.scope is SettingsScope.PROJECT:
+            notes.append("the commands name this machine's files: --scope local is not shared")
+        if self.scope is not SettingsScope.USER and line and not self.settings.line:
             notes.append("in this project the status line of your own settings is not shown")
         return notes
 

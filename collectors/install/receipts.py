@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEPT: Final = 10
-"""Backups of one settings file; the one that the receipt names is kept beside them."""
+"""Backups of one settings file; those that are a way back are kept beside them."""
 
 _RECEIPT: Final = "receipt.json"
 _BACKUPS: Final = "backups"
@@ -68,7 +68,7 @@ class Records:
     def backup(self, data: bytes) -> str:
         """Keep bytes, under a name of their time and hash; give the name."""
         digest = sha256(data)
-        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         for path in self._backups():
             if path.stem.endswith(digest[:12]) and self.read(path.name) == data:
                 return path.name

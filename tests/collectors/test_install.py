@@ -222,6 +222,17 @@ def test_a_plan_writes_nothing_and_says_what_it_would(home: Home) -> None:
     assert plan.kept == ("hook Stop: notify-send done", "hook PreToolUse: guard")
 
 
+def test_a_terminal_obeys_nothing_that_stands_in_the_settings(home: Home) -> None:
+    data = home.write('{ // \x1b[2J\u202e\n  "model": "\u009b31m"\n}\n')
+    plan = home.plan()
+    shown = "\n".join(difference(plan))
+    assert "// [2J" in shown
+    assert not set("\x1b\u202e\u009b") & set(shown)
+    carry_out(plan, home.store)
+    home.uninstall()
+    assert home.settings.read_bytes() == data
+
+
 def test_a_secret_beside_a_change_is_not_shown(home: Home) -> None:
     home.write(text({"env": {"API_TOKEN": "sk-abcdefghijklmnop"}}))
     shown = "\n".join(difference(home.plan()))
@@ -270,7 +281,7 @@ def test_the_only_way_back_outlives_all_other_backups(home: Home) -> None:
     receipt = records.receipt()
     assert receipt is not None
     assert receipt.original is not None
-    assert len(list(records.path(receipt.original).parent.iterdir())) <= KEPT + 1
+    assert len(list(records.path(receipt.original).parent.iterdir())) <= KEPT + 2
     home.uninstall()
     assert home.settings.read_bytes() == before
 
