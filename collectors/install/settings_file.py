@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -23,6 +24,18 @@ FILE_MODE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """Who may read and write a file."""
+
+    mode: int = FILE_MODE
+    group: int | None = None
+    """None for that of whoever makes it."""
+
+
+OWN: Final = Access()
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsFile:
     """A file as it was when it was read."""
 
@@ -32,9 +45,9 @@ class SettingsFile:
     """The same without links: this one is written."""
     data: bytes | None
     """None where there is none."""
-    mode: int = FILE_MODE
     is_link: bool = False
     """It stands somewhere else than its name says."""
+    access: Access = OWN
 
 
 def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
@@ -55,12 +68,17 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
         if path.is_symlink():
             raise NotSafeError(f"{path} is a link to nothing: remove it") from None
         return SettingsFile(path, real, None, is_link=link)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotSafeError(f"{path} is a loop of links: remove it") from error
+        raise
     _check(path, status)
     with open_regular(real) as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise NotSafeError(f"{path} is larger than {LARGEST >> 10} KiB: no settings are")
-    return SettingsFile(path, real, data, stat.S_IMODE(status.st_mode), link)
+    access = Access(stat.S_IMODE(status.st_mode), status.st_gid)
+    return SettingsFile(path, real, data, link, access)
 
 
 def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
@@ -74,7 +92,7 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
         file.real.unlink()
         return
     make_folder(file.real.parent)
-    with _beside(file.real, data, file.mode) as temporary:
+    with _beside(file.real, data, file.access) as temporary:
         _check_unchanged(file)
         if file.data is None:
             # Unlike a rename this fails where somebody was faster.
@@ -83,13 +101,13 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
             temporary.rename()
 
 
-def write_new(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+def write_new(path: Path, data: bytes) -> None:
     """Write a file of ours, whole or not at all; its folders are made.
 
     Raises OSError where it cannot be written.
     """
     make_folder(path.parent)
-    with _beside(path, data, mode) as temporary:
+    with _beside(path, data, OWN) as temporary:
         temporary.rename()
 
 
@@ -121,10 +139,13 @@ class _Temporary:
             self._target.hardlink_to(self.path)
         except FileExistsError:
             raise NotSafeError(f"{self._target} was made meanwhile: run it again") from None
+        except OSError:
+            # A file system without hard links.
+            self.path.replace(self._target)
         _sync_folder(self._target.parent)
 
 
-def _beside(target: Path, data: bytes, mode: int) -> _Temporary:
+def _beside(target: Path, data: bytes, access: Access) -> _Temporary:
     """Write the bytes beside the file that they are for."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(6)}.ctxtop")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -134,12 +155,23 @@ def _beside(target: Path, data: bytes, mode: int) -> _Temporary:
         with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
             file.write(data)
             file.flush()
-            os.fchmod(descriptor, mode)
+            _grant(descriptor, access)
             os.fsync(descriptor)
     except BaseException:
         temporary.__exit__()
         raise
     return temporary
+
+
+def _grant(descriptor: int, access: Access) -> None:
+    mode = access.mode
+    if access.group is not None:
+        try:
+            os.fchown(descriptor, -1, access.group)
+        except PermissionError:
+            # Not one of ours: then what its members might do nobody may.
+            mode &= ~stat.S_IRWXG
+    os.fchmod(descriptor, mode)
 
 
 def _resolve(path: Path) -> Path:

@@ -271,6 +271,38 @@ def test_the_file_keeps_its_mode(home: Home) -> None:
     assert stat.S_IMODE(home.settings.stat().st_mode) == 0o640
 
 
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_no_other_group_may_read_it_than_before(
+    home: Home, monkeypatch: pytest.MonkeyPatch, is_allowed: bool
+) -> None:
+    home.write(text())
+    home.settings.chmod(0o660)
+    group = home.settings.stat().st_gid
+    asked: list[int] = []
+
+    def chown(_descriptor: int, _user: int, wanted: int) -> None:
+        asked.append(wanted)
+        if not is_allowed:
+            raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", chown)
+    home.install()
+    assert asked == [group]
+    mode = stat.S_IMODE(home.settings.stat().st_mode)
+    assert mode == (0o660 if is_allowed else 0o600)
+
+
+def test_a_disk_without_hard_links_is_no_obstacle(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    home.install()
+    assert home.status().state is State.CLEAN
+
+
 def test_the_only_way_back_outlives_all_other_backups(home: Home) -> None:
     before = home.write(text())
     home.install()
