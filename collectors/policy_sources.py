@@ -1,4 +1,4 @@
-"""Where a person says what the policy is to be; imports nothing that takes long."""
+"""Where a person says what the policy is to be."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .user_file import user_file as user_file
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-USER_FILE = "config.toml"
 
 
 class PolicySources(msgspec.Struct, frozen=True):
@@ -20,10 +20,3 @@ class PolicySources(msgspec.Struct, frozen=True):
     """Keys and values, in the order in which they stood."""
     environ: Mapping[str, str] = {}
     user_file: Path | None = None
-
-
-def user_file() -> Path:
-    """Name the user's file (requirements 002-108: XDG, and what other systems have for it)."""
-    from platformdirs import user_config_path
-
-    return user_config_path("ctxtop") / USER_FILE

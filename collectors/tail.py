@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -13,6 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ..core.store.facts import BadLine, TailState
+from .regular import NOT_REGULAR as NOT_REGULAR
+from .regular import open_regular as open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +26,6 @@ LONGEST_LINE: Final = 64 * 1024 * 1024
 
 ANCHOR_BYTES: Final = 4096
 """Bytes before the offset that are hashed: a removed line shifts all that follows it."""
-
-
-NOT_REGULAR: Final = "is not a regular file"
-"""What is wrong with a FIFO, a socket or a device under a transcript's name."""
 
 AROUND: Final = b"\0 \t\r"
 """What can stand around a line's text."""
@@ -107,18 +103,6 @@ def lines_of(block: Block) -> list[RawLine]:
             lines.append((offset, text))
         offset += len(line) + 1
     return lines
-
-
-@contextmanager
-def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file to read; no link is followed and a FIFO does not block."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(path, flags)
-    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 -- a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a regular file", str(path))
-        yield file
 
 
 def _is_other(status: os.stat_result, before: TailState, behind: bytes) -> bool:

@@ -14,6 +14,7 @@ from .resumed import RESUMED_MS
 from .usage import Usage
 
 if TYPE_CHECKING:
+    from .compliance.states import Ruling
     from .context import Context
     from .evidence import Evidence
     from .store.rows import AgentRow
@@ -75,6 +76,9 @@ class Agent(msgspec.Struct, frozen=True):
     """Of one that is at work."""
     spent: Usage | None = None
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
+    cwd: str | None = None
+    ruling: Ruling | None = None
+    """Whether it compressed its result; None where nobody asked."""
 
 
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
@@ -117,6 +121,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         tool_use_id=row.tool_use_id,
         depth=row.depth,
         spent=_spent(row),
+        cwd=row.cwd,
     )
 
 

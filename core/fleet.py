@@ -107,7 +107,22 @@ def read_agents(
             prior = prior or read_prior(db)
             rows = queries.fill(db, agent.session_id, agent.agent_id)
             agents[place] = replace(agent, outlook=look_ahead(agent.context, rows, prior))
-    return agents
+    return rule_agents(db, agents, only, policies)
+
+
+def rule_agents(
+    db: sqlite3.Connection,
+    agents: list[Agent],
+    only: Iterable[str] | None,
+    policies: Policies,
+) -> list[Agent]:
+    """Say of each agent whether it compressed its result."""
+    if not agents:
+        return agents
+    from .compliance_reader import ComplianceReader  # only where there are agents
+
+    reader = ComplianceReader(db, policies, only)
+    return [replace(each, ruling=reader.rule(each, each.cwd)) for each in agents]
 
 
 def measure_agents(

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"core": "ctxtop/core", "collectors": "ctxtop/collectors", "tui": "ctxtop/tui"}
 SHIPPED = {".py", ".tcss", ".tiktoken"}
+PLUGIN = ROOT / "collectors" / "plugin" / "shipped"
 NOT_THE_SOURCE = shutil.ignore_patterns(
     ".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
 )
@@ -39,6 +40,9 @@ def test_wheel_holds_every_source_file_under_one_name(wheel: Path) -> None:
             inside = path.relative_to(ROOT / folder).as_posix()
             if path.suffix in SHIPPED and not inside.startswith("_root/"):
                 expected.add(f"{name}/{inside}")
+    plugin = {path for path in PLUGIN.rglob("*") if path.is_file()}
+    expected |= {f"ctxtop/{path.relative_to(ROOT).as_posix()}" for path in plugin}
+    assert {PLUGIN / ".claude-plugin" / "plugin.json", PLUGIN / "hooks" / "register.js"} <= plugin
     names = zipfile.ZipFile(wheel).namelist()
     packaged = {name for name in names if ".dist-info/" not in name}
     assert packaged == expected

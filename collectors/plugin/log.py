@@ -26,6 +26,8 @@ VERSION: Final = 1
 
 HOOKS: Final = "hooks.jsonl"
 STATUS_LINE: Final = "statusline.jsonl"
+PLUGIN: Final = "plugin.jsonl"
+"""What the module inside the client pushes."""
 
 ANSWERING: Final = "answering"
 """No log: beside it stand the faults of what hooks answer."""
@@ -77,7 +79,7 @@ def log_folder(store: str) -> str:
 
 
 def log_path(store: str, log: str) -> str:
-    """Name the file to which a store's log (HOOKS, STATUS_LINE) is written."""
+    """Name the file to which a store's log (HOOKS, STATUS_LINE, PLUGIN) is written."""
     return f"{log_folder(store)}/{log}"
 
 

@@ -21,15 +21,17 @@ from .follow_settings import FollowedSettings
 from .loose import BadJsonError
 from .machine import this_machine
 from .plugins import INSTALLED, read_plugins
+from .skill_plugins import find_skill_plugins, read_skill_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ...core.store.surroundings_facts import FileMark, PluginFact
     from ...core.store.writer import Writer
     from ..folder import ClaudeFolder
     from .contained import Found
     from .machine import Machine
+    from .skill_plugins import SkillPlugin
     from .tell import Tell
 
 SCAN_S: Final = 1.0
@@ -127,7 +129,9 @@ class Surroundings:
         for name, kind in _DEFINITIONS:
             home = Home(place / name, kind, Scope.USER)
             self._definitions.follow(home, child(folder, name, self._root), self._root)
-        self._follow_plugins(child(folder, "plugins", self._root))
+        skills = child(folder, "skills", self._root)
+        placed = find_skill_plugins(skills, self._root) if skills else []
+        self._follow_plugins(child(folder, "plugins", self._root), placed)
         self._saves.follow_global(folder, self._root)
 
     def _look_at_project(self, place: Path) -> None:
@@ -168,10 +172,12 @@ class Surroundings:
             found = child(folder, name, root) if folder else None
             self._definitions.follow(home, found, root)
 
-    def _follow_plugins(self, folder: Found | None) -> None:
+    def _follow_plugins(self, folder: Found | None, placed: Iterable[SkillPlugin]) -> None:
         found = (child(folder, name, self._root) for name in INSTALLED) if folder else ()
         lists = [each for each in found if each]
         marks = {str(each.path): each.mark for each in lists}
+        manifests = {str(each.manifest.path): each for each in placed}
+        marks |= {place: each.manifest.mark for place, each in manifests.items()}
         if marks == self._plugin_lists:
             return
         problems: dict[str, str] = {}
@@ -183,6 +189,13 @@ class Surroundings:
                 problems[str(each.path)] = str(error)
             else:
                 installed |= {(one.plugin_id, one.scope, one.project): one for one in plugins}
+        for place, one in manifests.items():
+            try:
+                plugin = read_skill_plugin(one)
+            except BadJsonError as error:
+                problems[place] = str(error)
+            else:
+                installed[plugin.plugin_id, plugin.scope, plugin.project] = plugin
         self._plugin_lists = marks
         for place in marks:
             self._tell.wrong(place, problems.get(place), "what it said before holds; run /plugin")

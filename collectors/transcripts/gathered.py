@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from ...core.store.facts import (
         AsideFact,
         ErrorFact,
+        FeedbackFact,
         LinkFact,
         LinkKind,
+        MarkerFact,
         PartFact,
         ReportFact,
         RequestFact,
         ReturnFact,
+        SkillFact,
         SourceFile,
         StepFact,
         TextFact,
@@ -68,6 +71,9 @@ class Gathered:
         self.parts: list[PartFact] = []
         self.pending: Final = Pending()
         self.reports: list[ReportFact] = []
+        self.markers: list[MarkerFact] = []
+        self.feedback: list[FeedbackFact] = []
+        self.skills: list[SkillFact] = []
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -108,6 +114,9 @@ class Gathered:
             parts=tuple(self.parts),
             additions=self.pending.to_facts(),
             reports=tuple(self.reports),
+            markers=tuple(self.markers),
+            feedback=tuple(self.feedback),
+            skills=tuple(self.skills),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..clean import clean_title
 from ..tail import AROUND
 from . import whole_lines
+from .compressed import find_markers
 from .gathered import Gathered
 from .glance import brings_agent, glance_at, is_tool_result, look_at, tool_calls
 from .inner_agents import tools_in
@@ -71,6 +72,8 @@ class _Reading:
                     self.found.lines += 1
                     self._read_odd(first + position, text)
             position = stop + 1
+        if self.found.is_agent:
+            self.found.markers.extend(find_markers(data, first, end))
 
     def _take_by_head(self, offset: int, line: memoryview, kind: bytes) -> bool:
         """Take a line that is known by its head alone; False where it has to be looked into."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...core.store.facts import FileKind
 from ..clean import clean_title
 from ..times import to_ms
-from . import agent_returns
+from . import agent_returns, compressed
 from .context_report import read_report
 from .inner_agents import progress_kind, read_aside, read_step
 from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
@@ -47,6 +47,8 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
         into.note_return(returned)
         return
     if line.is_meta or into.is_aside(line):
+        if into.is_agent:
+            compressed.read_meta(into, offset, line)
         return
     blocks = decode_blocks(message.content)
     chosen = read_choice(blocks[0].text or "") if blocks else None

@@ -1,1 +1,5 @@
-"""The grammar of what agents return compressed, the verdict on a text, the score over time."""
+"""Whether agents compress what they return: the formats, the verdict, and the score.
+
+The verdict is also given in the hook's process: of the standard library only small modules are
+imported here, and none of ctxtop's outside this package.
+"""

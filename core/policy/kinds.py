@@ -22,6 +22,7 @@ Value = (
     | tuple[float, ...]
     | tuple[Threshold, ...]
     | Mapping[str, int]
+    | Mapping[str, str]
 )
 
 MOST_ITEMS: Final = 50
@@ -183,6 +184,23 @@ class Sizes(msgspec.Struct, frozen=True):
             raise BadValueError("a table of models and tokens, e.g. claude-opus-5=200000")
         tokens = Whole(1, MOST_TOKENS)
         return {str(name).strip(): int(tokens.read(size)) for name, size in pairs}
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """One of some words by name: a table, or name=word with commas."""
+
+    words: tuple[str, ...]
+
+    def read(self, said: object) -> dict[str, str]:
+        """Read it."""
+        if isinstance(said, str):
+            pairs = [str(each).rpartition("=")[::2] for each in _items(said)]
+        else:
+            pairs = list(said.items()) if isinstance(said, Mapping) else [("", "")]
+        word = Word(self.words)
+        if len(pairs) > MOST_ITEMS or any(not str(name).strip() for name, _ in pairs):
+            raise BadValueError(f"a table of names and {' or '.join(self.words)}")
+        return {str(name).strip(): word.read(each) for name, each in pairs}
 
 
 class Thresholds(msgspec.Struct, frozen=True):

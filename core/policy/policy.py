@@ -114,6 +114,10 @@ class Policy(msgspec.Struct, frozen=True):
         """Give tokens by model; TypeError as above."""
         return _kept(name, self.value(name), Mapping)
 
+    def labels(self, name: str) -> Mapping[str, str]:
+        """Give words by name; TypeError as above."""
+        return _kept(name, self.value(name), Mapping)
+
     @property
     def preset(self) -> str:
         """The preset's name."""

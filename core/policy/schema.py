@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..compliance.codes import Format
+from ..compliance.expected import RULES
 from ..levels import THRESHOLDS
 from .kinds import (
     MOST_TOKENS,
     Flag,
+    Labels,
     Number,
     Sizes,
     Span,
@@ -263,6 +266,15 @@ _KEYS: Final = (
     Key("compliance.review_line_limit", _COUNT, 20, "lines", "of a reviewer's output"),
     Key("compliance.result_max_lines", _COUNT, 3, "lines", "of the field Result"),
     Key("compliance.soft_chars", Whole(0, 1_000_000), 1000, "characters", "a long output"),
+    Key("compliance.review_files", _COUNT, 7, "files", "of one review"),
+    Key(
+        "compliance.rules",
+        Labels(tuple(Format)),
+        {name: each.value for name, each in RULES.items()},
+        "",
+        "formats by agent type, where no skill is declared",
+    ),
+    Key("compliance.min_samples", _COUNT, 10, "results", "before a share is told"),
     Key("injection.sibling", _COUNT, 5, "", "results of agents of the same parent"),
     Key("injection.same_type", _COUNT, 3, "", "results of agents of the same type"),
     Key(

@@ -89,6 +89,18 @@ def event_counts(db: sqlite3.Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def last_events(db: sqlite3.Connection) -> dict[str, int]:
+    """Say when each event's last record was written, in milliseconds since 1970."""
+    rows = db.execute("SELECT event, MAX(at) FROM hook_event GROUP BY event")
+    return {row[0]: row[1] for row in rows}
+
+
+def last_shown_at(db: sqlite3.Connection) -> int | None:
+    """Say when the status line was last shown (ms since 1970); None where it never was."""
+    (at,) = db.execute("SELECT MAX(at) FROM status_snapshot").fetchone()
+    return None if at is None else int(at)
+
+
 def shown_sessions(
     db: sqlite3.Connection, since_ms: int, only: Iterable[str] | None = None
 ) -> set[str]:

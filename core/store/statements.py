@@ -10,9 +10,11 @@ from .facts import (
     BadLine,
     BoundaryFact,
     ErrorFact,
+    FeedbackFact,
     LaunchFact,
     LinkFact,
     LiveSession,
+    MarkerFact,
     PartFact,
     ReplyFact,
     ReportFact,
@@ -20,6 +22,7 @@ from .facts import (
     ResponseFact,
     ReturnFact,
     SessionFact,
+    SkillFact,
     TextFact,
 )
 
@@ -80,6 +83,9 @@ INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
 INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
 INSERT_PART: Final = _insert_fact("request_part", PartFact)
 INSERT_REPORT: Final = _insert_fact("context_report", ReportFact)
+INSERT_MARKER: Final = _insert_fact("marker", MarkerFact)
+INSERT_FEEDBACK: Final = _insert_fact("feedback", FeedbackFact)
+INSERT_SKILL: Final = _insert_fact("given_skill", SkillFact)
 INSERT_ADDITION: Final = _insert_fact("addition", AdditionFact)
 
 # What stands before an answer is in what the API reported of it: only the last answer of a

@@ -18,6 +18,7 @@ MIGRATION_NAMES: Final = (
     "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
+    "m012_compliance",
     "m015_answers_given",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
@@ -46,5 +47,8 @@ FACT_TABLES: Final = (
     "growth",
     "learnt",
     "judged_file",
+    "marker",
+    "feedback",
+    "given_skill",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

@@ -20,12 +20,15 @@ from .statements import (
     INSERT_BAD_LINE,
     INSERT_BOUNDARY,
     INSERT_ESTIMATE,
+    INSERT_FEEDBACK,
     INSERT_LAUNCH,
     INSERT_LINK,
     INSERT_LIVE,
+    INSERT_MARKER,
     INSERT_PART,
     INSERT_REPORT,
     INSERT_REQUEST,
+    INSERT_SKILL,
     INSERT_SUMMARY,
     LINE_COUNT_UPSERT,
     MODEL_USE_UPSERT,
@@ -294,6 +297,9 @@ class Writer:
             (INSERT_PART, facts.parts),
             (INSERT_ADDITION, facts.additions),
             (INSERT_REPORT, facts.reports),
+            (INSERT_MARKER, facts.markers),
+            (INSERT_FEEDBACK, facts.feedback),
+            (INSERT_SKILL, facts.skills),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])

@@ -124,6 +124,28 @@ def test_a_plugin_that_is_removed_takes_its_definitions_along(
     assert names(store) == {("agent", "plugin", "kit0:new")}
 
 
+def test_a_plugin_among_the_skills_is_one_until_it_is_gone(
+    claude: ClaudeFolder, collector: Collector, recorder: Recorder, store: Path
+) -> None:
+    kit = claude.root / "skills" / "kit"
+    put(kit / "skills/polish/SKILL.md", "---\nname: polish\ndescription: d\n---\nPolish.\n")
+    collector.scan()
+    assert names(store) == set()
+
+    put(kit / ".claude-plugin/plugin.json", {"name": "tool", "version": "1.2"})
+    collector.scan()
+    assert names(store) == {("skill", "plugin", "tool:polish")}
+
+    put(kit / ".claude-plugin/plugin.json", "{")
+    collector.scan()
+    assert names(store) == {("skill", "plugin", "tool:polish")}
+    assert [each.place for each in recorder.troubles] == [str(kit / ".claude-plugin/plugin.json")]
+
+    shutil.rmtree(kit)
+    collector.scan()
+    assert names(store) == set()
+
+
 def test_a_plugin_list_of_version_1_and_entries_that_are_none(
     claude: ClaudeFolder, collector: Collector, store: Path
 ) -> None:

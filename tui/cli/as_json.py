@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import asdict
@@ -13,6 +12,8 @@ from ...collectors.own_logs.logs import logs_of
 from ...core.policy.kinds import plain
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
+from . import compliance_json
+from .times import time_of as time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 # Below 0x20 json escapes by itself; these a terminal could obey as well.
 _UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -47,17 +46,6 @@ def dumps(value: object, encoding: str) -> str:
     is_utf8 = encoding.lower().replace("-", "") == "utf8"
     text = json.dumps(value, ensure_ascii=not is_utf8, indent=2)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def time_of(at_ms: int | None) -> str | None:
-    """Write milliseconds since 1970 as ISO 8601 in UTC."""
-    if at_ms is None:
-        return None
-    try:
-        moment = _EPOCH + timedelta(milliseconds=at_ms)
-    except OverflowError:
-        return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Record:
@@ -119,13 +107,9 @@ def agent(found: Agent) -> Record:
         "result_lines": result.lines if result else None,
         "result_chars": result.chars if result else None,
         "result_tokens": count_of(result.estimated_tokens, result.text) if result else None,
-        "expected_format": None,
-        "verdict": None,
-        "violations": [],
-        "warnings": [],
-        "marker_origin": None,
-        "blocked": None,
+        **compliance_json.of_agent(found.ruling),
         "context_summary": result.text if result else found.reply,
+        **compliance_json.reasons_of(found.ruling),
         **_trigger(context),
         **_outlook(found.outlook),
         **_numbers(context),

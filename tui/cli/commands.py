@@ -17,6 +17,7 @@ from . import as_json
 from .cells import shorten
 from .client_commands import hook, statusline
 from .emit import emit as _emit
+from .hooks_commands import hooks
 from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
@@ -35,6 +36,8 @@ _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content
 
 def run(words: list[str]) -> int:
     """Run one command line; a usage error is one line and code 2."""
+    from . import compliance_commands  # noqa: F401 -- they join the group
+
     try:
         code = group.main(words, prog_name="ctxtop", standalone_mode=False)
     except click.UsageError as error:
@@ -67,6 +70,7 @@ def group(context: click.Context) -> int:
 
 
 group.add_command(hook)
+group.add_command(hooks)
 group.add_command(statusline)
 
 

@@ -1,10 +1,10 @@
-"""What a command found: as JSON for programs, as lines for people."""
+"""Printing what a command found, for people or for programs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .as_json import dumps
+from . import as_json
 from .columns import output_encoding, put
 from .options import chosen
 from .report import DONE
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    """Print what was asked for in the form that was asked for."""
+    """Print a record as JSON where that was asked for, else the lines."""
     if chosen(context).as_json:
-        print(dumps(record, output_encoding()))
+        print(as_json.dumps(record, output_encoding()))
     else:
         put(lines())
     return DONE

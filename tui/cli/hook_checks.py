@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...collectors.plugin.command_line import Own, read_command
+from ...collectors.surroundings.skill_plugins import MARKET
 from ...core.settings import resolve_settings
 from ...core.store import log_queries, queries, surroundings_queries
 from .as_json import time_of
@@ -21,12 +22,15 @@ SETTLED_MS: Final = 60_000
 """A session that begins this soon after the last word of a hook may have begun before it."""
 
 _NAME: Final = "hooks"
+_PLUGIN: Final = f"ctxtop@{MARKET}"
 
 
 def hook_check(db: sqlite3.Connection, store: Path) -> Check:
     """Look at the hooks that write this store's log, for all projects."""
     files = [file for file in surroundings_queries.settings_files(db) if file.project is None]
     ours = [(file, own) for file in files for own in _ours(file, store)]
+    if not ours and (placed := _plugin(db)):
+        return well(_NAME, f"in the plugin {placed}", "`ctxtop hooks status` looks at each")
     if not ours:
         return well(_NAME, "none of this store's in the user's settings")
     detail = f"{plural(len(ours), 'hook')} in {ours[0][0].path}"
@@ -48,6 +52,12 @@ def hook_check(db: sqlite3.Connection, store: Path) -> Check:
         since = f"none ran since {time_of(last_ms)}, though {plural(len(deaf), 'session')} began"
         return wrong(_NAME, f"{detail}; {since}", "see `/hooks` and `claude doctor`")
     return well(_NAME, detail)
+
+
+def _plugin(db: sqlite3.Connection) -> str | None:
+    """Name the folder of our plugin, where it is installed."""
+    found = [one for one in surroundings_queries.plugins(db) if one.plugin_id == _PLUGIN]
+    return found[0].install_path if found else None
 
 
 def _ours(file: SettingsFact, store: Path) -> list[Own]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
+UNSAFE: Final = 4
+"""Refused: it cannot be proved that it does no harm."""
+
 INTERRUPTED: Final = 130
 """128 + SIGINT, as shells say it."""
 

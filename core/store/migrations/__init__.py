@@ -12,6 +12,7 @@ from . import (
     m009_warnings,
     m010_token_counts,
     m011_compaction_told,
+    m012_compliance,
     m015_answers_given,
 )
 from .known import migrations
@@ -28,6 +29,7 @@ __all__ = [
     "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
+    "m012_compliance",
     "m015_answers_given",
     "migrations",
 ]

@@ -1,0 +1,65 @@
+"""Doing what a plan says: backup, write, receipt; and all of it back where a step fails."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .plugin_copy import remove_plugin, write_plugin
+from .receipts import Records, sha256
+from .settings_file import write_settings_file
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+
+def carry_out(plan: Plan, store: Path) -> Path | None:
+    """Write what was planned; give the backup of the settings, None where there were none.
+
+    Raises NotSafeError where the settings were changed meanwhile, OSError where something
+    cannot be written.
+    """
+    records = Records(store, plan.file.real)
+    backup = records.backup(plan.file.data) if plan.file.data is not None else None
+    _back_up_edited(plan, records)
+    try:
+        if plan.plugin_after:
+            write_plugin(plan.folder, plan.plugin_after)
+        if plan.after != plan.file.data:
+            write_settings_file(plan.file, plan.after)
+    except BaseException:
+        _give_plugin_back(plan)
+        raise
+    gone = {name: b"" for name in plan.plugin_before if name not in plan.plugin_after}
+    if gone:
+        remove_plugin(plan.folder, gone)
+    original = None if plan.original is None else records.backup(plan.original)
+    if plan.receipt is not None:
+        records.keep(msgspec.structs.replace(plan.receipt, original=original))
+    else:
+        records.forget()
+        for folder in plan.made_folders:
+            with suppress(OSError):  # somebody else uses it by now
+                Path(folder).rmdir()
+    records.thin({original, backup})
+    return records.path(backup) if backup else None
+
+
+def _back_up_edited(plan: Plan, records: Records) -> None:
+    """Keep what a person may have changed in the plugin's files."""
+    receipt = records.receipt()
+    known = receipt.files if receipt else {}
+    for name, data in plan.plugin_before.items():
+        if plan.plugin_after.get(name) != data and known.get(name) != sha256(data):
+            records.backup(data)
+
+
+def _give_plugin_back(plan: Plan) -> None:
+    with suppress(OSError):
+        new = {name: b"" for name in plan.plugin_after if name not in plan.plugin_before}
+        remove_plugin(plan.folder, new)
+        if plan.plugin_before:
+            write_plugin(plan.folder, plan.plugin_before)

@@ -1,0 +1,74 @@
+"""What is to stand in Claude Code's settings: which events, with which features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..plugin.command_line import hook_command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+RECORDED: Final = (
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "Notification",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "PostModelSwitch",
+    "TaskCreated",
+    "TaskCompleted",
+    "TeammateIdle",
+)
+"""Events that change who runs, how full it is or what it waits for. Tools are not among them:
+the transcript has each of their calls, and a hook would run before every one; nor is
+WorktreeCreate, as who subscribes to it has to make the worktree (claude-code-formats 4.1)."""
+
+FEATURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "enforce": ("SubagentStop",),
+    "inject": ("SubagentStart",),
+    "steer": ("PreCompact",),
+    "remember": ("PostCompact", "UserPromptSubmit"),
+    "prompts": ("UserPromptSubmit", "PostToolUse"),
+}
+"""What a hook answers, and at which events; none of it unless it was asked for by name."""
+
+TIMEOUT_S: Final = 10
+"""How long the client waits for a hook of ours; its own default is ten minutes."""
+
+WITHOUT_TIMEOUT: Final = frozenset({"SessionEnd"})
+"""The client would wait as long for everybody's hooks there (claude-code-formats 4.1)."""
+
+Handler = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asked for."""
+
+    store: Path
+    features: tuple[str, ...] = ()
+    """In the order of FEATURES."""
+    as_plugin: bool = False
+    status_line: bool = False
+
+
+def handlers(wanted: Wanted) -> dict[str, Handler]:
+    """Write the handler of each event that is to have one."""
+    answered = {event for name in wanted.features for event in FEATURES[name]}
+    events = [*RECORDED, *sorted(answered.difference(RECORDED))]
+    return {event: _handler(wanted, event) for event in events}
+
+
+def _handler(wanted: Wanted, event: str) -> Handler:
+    features = tuple(name for name in wanted.features if event in FEATURES[name])
+    command = hook_command(wanted.store, event, features)
+    handler: Handler = {"type": "command", "command": command}
+    return handler if event in WITHOUT_TIMEOUT else handler | {"timeout": TIMEOUT_S}

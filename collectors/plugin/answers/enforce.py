@@ -1,0 +1,136 @@
+"""At SubagentStop: hold an agent up once that did not compress its result as its skill asks.
+
+Opt-in, and in doubt the agent goes: where no skill is declared, nothing can be read, it was
+held up before, or the policy says so (000-14 to 000-19, R000-02).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ....core.compliance.codes import Format, Verdict
+from ....core.compliance.expected import OFF, Terms, asked_by, terms_of
+from ....core.compliance.judge import judge
+from ....core.compliance.reason import reason
+from ...clean import clean_text
+from ..agent_run import given_skills, last_words, was_blocked
+from ..call import Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+    from ..call import Call
+
+EVENT: Final = "SubagentStop"
+
+PROJECT_FILE: Final = ".ctxtop.toml"
+VARIABLE: Final = "CTXTOP_POLICY_"
+
+_SKILLS: Final = b"compress-"
+"""What a definition holds that declares one of the skills."""
+
+DEEPEST: Final = 5
+"""Levels of folders below agents/, as the client nests them."""
+
+LARGEST: Final = 512 * 1024
+"""Bytes of a definition that are looked at."""
+
+
+def answer(call: Call) -> Reply | None:
+    """Say why the agent may not stop yet; None lets it go. Raises OSError: then it goes, too."""
+    given = call.given
+    agent_type, path = _text(given, "agent_type"), _text(given, "agent_transcript_path")
+    if call.event != EVENT or given.get("stop_hook_active") is not False:
+        return None
+    if not agent_type or not path:
+        # The client's own agents, as that of a compaction, have no type.
+        return None
+    transcript = Path(path)
+    if not transcript.is_file():
+        return None
+    expected = asked_by(given_skills(transcript)) or _declared(given, agent_type)
+    if expected is None:
+        return None
+    text = _text(given, "last_assistant_message") or last_words(transcript)
+    if not text:
+        return None
+    terms = _terms(_text(given, "cwd"))
+    judged = judge(clean_text(text), expected, agent_type, terms.limits)
+    if terms.mode == OFF or judged.verdict is not Verdict.NON_COMPLIANT:
+        return None
+    if was_blocked(transcript):
+        return None
+    return Reply(block=reason(judged, expected, agent_type, terms.limits))
+
+
+def _text(given: Any, name: str) -> str:  # noqa: ANN401 -- of no type that can be relied on
+    value = given.get(name)
+    return value if isinstance(value, str) and "\0" not in value else ""
+
+
+def _declared(given: Any, agent_type: str) -> Format | None:  # noqa: ANN401 -- as above
+    """Look into the definitions, where one of them may declare a skill at all."""
+    project = os.environ.get("CLAUDE_PROJECT_DIR") or _text(given, "cwd")
+    config = _config(_text(given, "transcript_path"))
+    if not project:
+        return None
+    places = [Path(project, ".claude", "agents"), config / "agents"]
+    name = agent_type.encode()
+    if ":" not in agent_type and not any(_may_declare(each, name, DEEPEST) for each in places):
+        return None
+    from ...surroundings.declared import declared_skills  # with all that reads definitions
+
+    skills = declared_skills(agent_type, Path(project), config)
+    return asked_by(skills) if skills else None
+
+
+def _config(transcript: str) -> Path:
+    """Name the client's folder: it holds projects/<project>/<session>.jsonl."""
+    parents = Path(transcript).parents
+    if transcript and len(parents) > 2 and parents[1].name == "projects":
+        return parents[2]
+    from ...config_dir import config_dir
+
+    return config_dir(os.environ, Path.home())
+
+
+def _may_declare(folder: Path, name: bytes, levels: int) -> bool:
+    """Say whether a file names the agent and a skill: all others need not be understood."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(
+                _may_declare(Path(entry.path), name, levels - 1)
+                if entry.is_dir()
+                else entry.name.endswith(".md") and _mentions(entry, name)
+                for entry in entries
+                if levels > 0
+            )
+    except OSError:
+        # What cannot be read declares nothing to us.
+        return False
+
+
+def _mentions(entry: os.DirEntry[str], name: bytes) -> bool:
+    if not entry.is_file():
+        return False
+    with Path(entry.path).open("rb") as file:
+        data = file.read(LARGEST)
+    return _SKILLS in data and (name in data or entry.name.encode() == name + b".md")
+
+
+def _terms(cwd: str) -> Terms:
+    """Take the limits of the policy, which is read only where a person said something."""
+    from ...user_file import user_file
+
+    user = user_file()
+    says = any(name.startswith(VARIABLE) for name in os.environ)
+    if not (says or user.is_file() or (cwd and Path(cwd, PROJECT_FILE).is_file())):
+        return Terms()
+    from ...policy_files import PolicyFiles  # with all that a policy needs
+    from ...policy_sources import PolicySources
+
+    files = PolicyFiles(PolicySources((), dict(os.environ), user))
+    files.look([cwd] if cwd else [])
+    return terms_of(files.policies.of(cwd))

@@ -1,0 +1,174 @@
+"""Small files between ctxtop and the module inside the client: requests, and how they ended.
+
+In the folder `asking` beside the logs of a store, 0700 like every file in it is 0600:
+
+    SESSION.REQUEST.ask     a request that the module may take
+    SESSION.REQUEST.taken   the same while it is carried out: who renames it has it
+    SESSION.lock            one request a session at a time
+    PID.alive               the module of this client said that it runs
+
+and in its folder `kept`, until they are old:
+
+    SESSION.REQUEST.asked   what was asked, when, and by which way
+    SESSION.REQUEST.result  how it ended; without it after ORPHAN_S the request is an orphan
+    SESSION.REQUEST.told    the same result, after the session was told of it
+
+Every file is written whole under another name and then renamed. No link is followed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+
+from .log import FILE_MODE, FOLDER_MODE, log_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+VERSION: Final = 1
+"""Of the files' form."""
+
+LARGEST: Final = 64 * 1024
+"""Bytes of one file; the longest text is a tenth of it."""
+
+TEXT_CHARS: Final = 2000
+"""Of instructions for the summariser: a person types them in one line."""
+
+ORPHAN_S: Final = 300.0
+"""A request without a result is pending this long (requirements 004: the save flow's own)."""
+
+ASK: Final = "ask"
+TAKEN: Final = "taken"
+LOCK: Final = "lock"
+ALIVE: Final = "alive"
+ASKED: Final = "asked"
+RESULT: Final = "result"
+TOLD: Final = "told"
+
+_SESSION: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_REQUEST: Final = re.compile(r"[0-9a-f]{16}")
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+_SAFELY: Final = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+
+
+class UnsafeFolderError(OSError):
+    """The folder is a link, another user's, or open to others: nothing in it is believed."""
+
+
+def asking_folder(store: str) -> str:
+    """Name the folder of a store's requests."""
+    return f"{log_folder(store)}/asking"
+
+
+def kept_folder(store: str) -> str:
+    """Name the folder of what was asked and how it ended."""
+    return f"{asking_folder(store)}/kept"
+
+
+def file_name(session_id: str, request: str, kind: str) -> str:
+    """Name a request's file; raises ValueError where an id is not one."""
+    if not (_SESSION.fullmatch(session_id) and _REQUEST.fullmatch(request)):
+        raise ValueError("no id of a session or a request")
+    return f"{session_id}.{request}.{kind}"
+
+
+def split_name(name: str) -> tuple[str, str, str] | None:
+    """Take a name apart into session, request and kind; None where it is no such name."""
+    parts = name.split(".")
+    if len(parts) != 3 or not (_SESSION.fullmatch(parts[0]) and _REQUEST.fullmatch(parts[1])):  # noqa: PLR2004
+        return None
+    return parts[0], parts[1], parts[2]
+
+
+def is_session(session_id: str) -> bool:
+    """Say whether this is an id as the client makes them."""
+    return _SESSION.fullmatch(session_id) is not None
+
+
+def unfit(text: str) -> str | None:
+    """Say why a text cannot be handed over as instructions; None where it can."""
+    if len(text) > TEXT_CHARS:
+        return f"the text has {len(text):,} characters, more than {TEXT_CHARS:,}"
+    if _UNPRINTABLE.search(text):
+        return "the text has control characters or line ends: give one plain line"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "the text is not UTF-8"
+    return None
+
+
+def make_folders(store: str) -> None:
+    """Make the folders of a store's requests; raises OSError where they are not safe."""
+    os.makedirs(log_folder(store), FOLDER_MODE, exist_ok=True)
+    for folder in (asking_folder(store), kept_folder(store)):
+        try:
+            os.mkdir(folder, FOLDER_MODE)
+        except FileExistsError:
+            pass
+    check_folders(store)
+
+
+def check_folders(store: str) -> None:
+    """Raise OSError where somebody else could have put something into the folders."""
+    for folder in (log_folder(store), asking_folder(store), kept_folder(store)):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode):
+            raise UnsafeFolderError(0, "is a link or no folder: remove it", folder)
+        if status.st_uid != os.geteuid():
+            raise UnsafeFolderError(0, "belongs to another user: remove it", folder)
+        if status.st_mode & 0o022 or (folder != log_folder(store) and status.st_mode & 0o077):
+            raise UnsafeFolderError(0, f"is open to others: chmod 700 {folder}", folder)
+
+
+def write(path: str, value: dict[str, Any]) -> None:
+    """Write a file whole; raises OSError."""
+    data = json.dumps({"v": VERSION} | value, ensure_ascii=True).encode() + b"\n"
+    part = f"{path}.{os.getpid()}-{time.time_ns()}.part"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, FILE_MODE)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.rename(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def write_once(path: str, value: dict[str, Any]) -> None:
+    """Write a file that must not be there yet; raises FileExistsError, OSError."""
+    data = json.dumps({"v": VERSION} | value, ensure_ascii=True).encode() + b"\n"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, FILE_MODE)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+
+
+def read(path: str) -> dict[str, Any]:
+    """Read a file; raises OSError, and ValueError where it is none of these files."""
+    descriptor = os.open(path, os.O_RDONLY | _SAFELY)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "is not a regular file", path)
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError("too large")
+    try:
+        value = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(value, dict) or value.get("v") != VERSION:
+        raise ValueError("of another form")
+    return value
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,102 @@
+"""Every violation and warning that a returned text can have, each with its one sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+
+class Format(StrEnum):
+    """What an agent is expected to return, and how."""
+
+    OUTPUT = "output"
+    """By the skill compress-output (requirements 3.0.1)."""
+    REVIEW = "review"
+    """By the skill compress-review (requirements 3.0.2)."""
+    NONE = "none"
+
+
+class Verdict(StrEnum):
+    """What is said of an agent's result (requirements 3.0.3 and 2.2.3)."""
+
+    COMPLIANT = "compliant"
+    NON_COMPLIANT = "non_compliant"
+    FORCED = "forced"
+    """Compliant, but only after a block (000-23)."""
+    EXHAUSTED = "exhausted"
+    """Let go with `stop_hook_active`, although it still did not comply (000-15)."""
+    CLOBBERED = "clobbered"
+    """It had complied, and its last words lack the marker (2.2.3, V16)."""
+    NOT_REQUIRED = "not_required"
+    """No compression is expected of it (T-25)."""
+    UNKNOWN = "unknown"
+    """There is no final message that could be judged."""
+
+
+FAILED: Final = frozenset({Verdict.NON_COMPLIANT, Verdict.EXHAUSTED, Verdict.CLOBBERED})
+"""Verdicts of agents that did not comply."""
+
+PASSED: Final = frozenset({Verdict.COMPLIANT, Verdict.FORCED})
+"""Verdicts of agents whose parent got what was expected."""
+
+
+class Code(StrEnum):
+    """Violations (V) make a text non-compliant, warnings (W) do not (requirements 3.0.3)."""
+
+    MARKER_MISSING = "V01"
+    TEXT_BEFORE_MARKER = "V02"
+    AGENT_TYPE_MISSING = "V03"
+    AGENT_TYPE_MISMATCH = "V04"
+    LINE_LIMIT = "V05"
+    FIELD_MISSING = "V06"
+    RESULT_TOO_LONG = "V07"
+    CODE_BLOCK = "V08"
+    MARKDOWN_HEADER = "V09"
+    PLEASANTRY = "V10"
+    UNKNOWN_BLOCK = "V11"
+    VERDICT_MALFORMED = "V12"
+    VERDICT_INCONSISTENT = "V13"
+    FINDING_FORMAT = "V14"
+    WRONG_FORMAT = "V15"
+    CLOBBERED = "V16"
+    EMPTY_FIELD = "W01"
+    LONG = "W02"
+    LEGACY_KOREAN = "W03"
+    DOCS_MARKDOWN = "W04"
+    FIELD_ORDER = "W05"
+    REVIEW_SCOPE = "W06"
+
+    @property
+    def is_violation(self) -> bool:
+        """Say whether a text with it does not comply."""
+        return self.value.startswith("V")
+
+
+SENTENCES: Final = {
+    Code.MARKER_MISSING: "No line begins with the marker.",
+    Code.TEXT_BEFORE_MARKER: "There is text before the line with the marker.",
+    Code.AGENT_TYPE_MISSING: "The line with the marker does not name the agent's type.",
+    Code.AGENT_TYPE_MISMATCH: "The line with the marker names another type than the agent has.",
+    Code.LINE_LIMIT: "It has more lines than allowed.",
+    Code.FIELD_MISSING: "A field that must be there is not, or is empty.",
+    Code.RESULT_TOO_LONG: "The field Result has more lines than allowed.",
+    Code.CODE_BLOCK: "It holds a block of code; name files instead.",
+    Code.MARKDOWN_HEADER: "It holds a Markdown header.",
+    Code.PLEASANTRY: "It begins or ends with a phrase that says nothing.",
+    Code.UNKNOWN_BLOCK: "A field stands there twice, or a line belongs to no field.",
+    Code.VERDICT_MALFORMED: "The verdict is not PASS or FAIL (counts) in the last line.",
+    Code.VERDICT_INCONSISTENT: "The verdict does not agree with the findings listed.",
+    Code.FINDING_FORMAT: "A finding is not `file:line — description`.",
+    Code.WRONG_FORMAT: "It is in the other format: a review for an output, or the reverse.",
+    Code.CLOBBERED: "An earlier message complied; the final one replaced it.",
+    Code.EMPTY_FIELD: "An optional field says nothing; leave it out.",
+    Code.LONG: "It is longer than its lines should make.",
+    Code.LEGACY_KOREAN: "Its fields have the Korean names of an earlier skill.",
+    Code.DOCS_MARKDOWN: "It follows the guide's Markdown variant, not the skill.",
+    Code.FIELD_ORDER: "Its fields stand in another order than the skill's.",
+    Code.REVIEW_SCOPE: "More files were reviewed than one review holds well.",
+}
+"""One sentence a code; none of them holds the marker itself (R000-01)."""

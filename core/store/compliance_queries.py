@@ -1,0 +1,124 @@
+"""What the store knows of agents' final messages, markers, blocks and the skills they had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .records import Record, only_in, records
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+
+class FinalRow(msgspec.Struct, frozen=True):
+    """An agent's own file, and the last words in it."""
+
+    file_id: int
+    session_id: str
+    agent_id: str
+    text: str | None
+    message_id: str | None
+    offset: int | None
+    first_answer: int | None
+    """Byte offset of its first answer."""
+
+
+class MarkerRow(msgspec.Struct, frozen=True):
+    """A line with the marker."""
+
+    file_id: int
+    offset: int
+    origin: str
+    message_id: str | None
+    text: str | None
+
+
+class BlockRow(msgspec.Struct, frozen=True):
+    """What a hook told an agent that wanted to stop."""
+
+    file_id: int
+    offset: int
+    at: int | None
+    text: str
+
+
+class GivenRow(msgspec.Struct, frozen=True):
+    """A skill that an agent was given."""
+
+    file_id: int
+    offset: int
+    name: str
+
+
+class StopRow(msgspec.Struct, frozen=True):
+    """The SubagentStop records of one agent."""
+
+    session_id: str
+    agent_id: str
+    stops: int
+    released: int
+    """One of them says `stop_hook_active`."""
+
+
+def finals(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[FinalRow]:
+    """List the agents that have a file of their own, of all sessions or of those named."""
+    where, values = only_in("f.session_id", only)
+    return records(FinalRow, db, _FINALS.format(where=where), values)
+
+
+def markers(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[MarkerRow]:
+    """List the lines with the marker, in the order of their files."""
+    return _of_agents(MarkerRow, "marker", "t.origin, t.message_id, t.text", db, only)
+
+
+def blocks(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[BlockRow]:
+    """List what hooks told agents, in the order of their files."""
+    return _of_agents(BlockRow, "feedback", "t.at, t.text", db, only)
+
+
+def given_skills(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[GivenRow]:
+    """List the skills that agents were given, in the order of their files."""
+    return _of_agents(GivenRow, "given_skill", "t.name", db, only)
+
+
+def stops(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[StopRow]:
+    """Count the SubagentStop records of agents in ctxtop's own log."""
+    where, values = only_in("session_id", only)
+    return records(StopRow, db, _STOPS.format(where=where), values)
+
+
+def _of_agents(
+    kind: type[Record],
+    table: str,
+    columns: str,
+    db: sqlite3.Connection,
+    only: Iterable[str] | None,
+) -> list[Record]:
+    where, values = only_in("f.session_id", only)
+    sql = (
+        f"SELECT t.file_id, t.offset, {columns} FROM {table} t JOIN file f USING (file_id)"
+        f" WHERE {where} ORDER BY t.file_id, t.offset"
+    )
+    return records(kind, db, sql, values)
+
+
+# Of two files of one agent the one that is there, or the newest: as in agent_queries.
+_FINALS: Final = """
+SELECT f.file_id, f.session_id, f.agent_id, p.text, p.message_id, p.offset,
+    (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id)
+FROM file f LEFT JOIN reply p USING (file_id)
+WHERE f.kind = 'agent' AND {where} AND NOT EXISTS (
+    SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.agent_id = f.agent_id
+        AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+"""
+
+_STOPS: Final = """
+SELECT session_id, agent_id, COUNT(*),
+    MAX(json_extract(detail, '$.given.stop_hook_active') IS 1)
+FROM hook_event
+WHERE event = 'SubagentStop' AND agent_id IS NOT NULL AND session_id IS NOT NULL AND {where}
+GROUP BY session_id, agent_id
+"""

@@ -1,0 +1,125 @@
+"""What programs read of compliance."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ...core.compliance.findings import labels
+from .times import time_of
+
+if TYPE_CHECKING:
+    from ...core.compliance.cost import Cost
+    from ...core.compliance.findings import Finding, Judgement
+    from ...core.compliance.score import Score
+    from ...core.compliance.states import Ruling
+    from ...core.compliance_summary import Compliance
+
+Record = dict[str, Any]
+
+
+def of_agent(ruling: Ruling | None) -> Record:
+    """The keys of an agent that say whether it compressed its result."""
+    return {
+        "expected_format": ruling.expected.format.value if ruling else None,
+        "verdict": ruling.verdict.value if ruling else None,
+        "violations": labels(ruling.violations) if ruling else [],
+        "warnings": labels(ruling.warnings) if ruling else [],
+        "marker_origin": ruling.origin.value if ruling and ruling.origin else None,
+        "blocked": ruling.blocked if ruling else None,
+    }
+
+
+def reasons_of(ruling: Ruling | None) -> Record:
+    """More of an agent's keys: how it is known."""
+    return {
+        "expected_by": ruling.expected.ground.value if ruling else None,
+        "grep_passes": ruling.grep if ruling else None,
+        "refired": ruling.refired if ruling else None,
+        "findings": [finding(each) for each in (*ruling.violations, *ruling.warnings)]
+        if ruling
+        else [],
+    }
+
+
+def checked(found: Judgement) -> Record:
+    """The object of `ctxtop check`."""
+    return {
+        "verdict": found.verdict.value,
+        "violations": labels(found.violations),
+        "warnings": labels(found.warnings),
+        "lines": found.lines,
+        "chars": found.chars,
+        "findings": [finding(each) for each in (*found.violations, *found.warnings)],
+        "review": [asdict(each) for each in found.review],
+    }
+
+
+def finding(found: Finding) -> Record:
+    """A violation or a warning, with the line that shows it."""
+    return {
+        "code": found.label,
+        "name": found.code.name,
+        "line": found.line,
+        "text": found.text,
+        "why": found.sentence,
+    }
+
+
+def summed(found: Compliance) -> Record:
+    """The object of `ctxtop compliance`."""
+    return {
+        **_scored(found.score, found.cost),
+        "min_samples": found.min_samples,
+        "types": [
+            {
+                "agent_type": each.name,
+                "expected_formats": [one.value for one in each.formats],
+                **_scored(each.score, each.cost),
+            }
+            for each in found.types
+        ],
+        "days": [
+            {"day": (time_of(each.at) or "")[:10], **_scored(each.score, each.cost)}
+            for each in found.days
+        ],
+        "failed": [
+            {
+                "session_id": each.session_id,
+                "agent_id": each.agent_id,
+                "agent_type": each.agent_type,
+                "at": time_of(each.ended_at),
+                **of_agent(each.ruling),
+                **reasons_of(each.ruling),
+            }
+            for each in found.failed
+        ],
+        "reviewed": [
+            {
+                "session_id": each.session_id,
+                "agent_id": each.agent_id,
+                "agent_type": each.agent_type,
+                "at": time_of(each.at),
+                **asdict(each.finding),
+            }
+            for each in found.reviewed
+        ],
+        "too_wide": [
+            {"session_id": each.session_id, "agent_id": each.agent_id} for each in found.too_wide
+        ],
+    }
+
+
+def _scored(score: Score, cost: Cost) -> Record:
+    return {
+        "verdicts": {name.value: count for name, count in score.verdicts.items()},
+        "judged": score.judged,
+        "passed_share": score.passed_share,
+        "first_pass_share": score.first_pass_share,
+        "forced_share": score.forced_share,
+        "grep_passed": score.grep_passed,
+        "grep_wrong": score.grep_wrong,
+        "codes": score.codes,
+        "result_tokens": cost.tokens,
+        "excess_tokens": cost.excess,
+    }
