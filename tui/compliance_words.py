@@ -41,6 +41,13 @@ SIGNS: Final = {
 }
 
 
+def agent_count(agents: int, failed: int | None) -> str:
+    """Count a session's agents, and those that did not comply: `4 ✗1`."""
+    if not agents:
+        return ""
+    return f"{agents} ✗{failed}" if failed else str(agents)
+
+
 def short_verdict(ruling: Ruling | None) -> str:
     """Say a verdict in a row: nothing where nothing is asked; of a review its own verdict too.
 

@@ -57,11 +57,16 @@ def find_markers(data: bytes, first: int, size: int) -> Iterator[MarkerFact]:
         begin = data.rfind(b"\n", 0, place) + 1
         end = data.find(b"\n", place, size)
         end = size if end < 0 else end
-        try:
-            yield _marker(first + begin, data[begin:end].strip(AROUND))
-        except (NotJsonError, ShapeError):
-            pass
+        if found := _read(first + begin, data[begin:end].strip(AROUND)):
+            yield found
         place = data.find(MARK, end, size)
+
+
+def _read(offset: int, data: bytes) -> MarkerFact | None:
+    try:
+        return _marker(offset, data)
+    except (NotJsonError, ShapeError):
+        return None
 
 
 def _marker(offset: int, data: bytes) -> MarkerFact:
@@ -75,9 +80,7 @@ def _marker(offset: int, data: bytes) -> MarkerFact:
         text = "\n".join(block.text or "" for block in blocks if block.type == "text").strip()
         if MARKER in text:
             message = line.message.id or who
-            return MarkerFact(
-                offset, who, at, MarkerOrigin.ASSISTANT, message, clean_text(text)
-            )
+            return MarkerFact(offset, who, at, MarkerOrigin.ASSISTANT, message, clean_text(text))
         return MarkerFact(offset, who, at, MarkerOrigin.OTHER)
     return MarkerFact(offset, who, at, _origin(line))
 

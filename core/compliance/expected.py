@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .codes import Format
-from .findings import Limits
+from .findings import LIMITS, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Terms:
     """What a policy says of compliance."""
 
     mode: str = LAST_MESSAGE
-    limits: Limits = Limits()
+    limits: Limits = LIMITS
     rules: Mapping[str, Format] | None = None
     """What a person or a preset said by agent type; None is the built-in RULES."""
     min_samples: int = 10

@@ -105,8 +105,7 @@ def summed(found: Compliance) -> Record:
             for each in found.reviewed
         ],
         "too_wide": [
-            {"session_id": each.session_id, "agent_id": each.agent_id}
-            for each in found.too_wide
+            {"session_id": each.session_id, "agent_id": each.agent_id} for each in found.too_wide
         ],
     }
 
