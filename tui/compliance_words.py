@@ -55,6 +55,8 @@ def short_verdict(ruling: Ruling | None) -> str:
     """
     if ruling is None or not SIGNS[ruling.verdict].strip():
         return ""
+    if ruling.verdict is Verdict.CLOBBERED:
+        return WORDS[ruling.verdict]
     if ruling.verdict in FAILED:
         codes = labels(ruling.violations)
         more = f"+{len(codes) - 1}" if len(codes) > 1 else ""
@@ -67,7 +69,6 @@ def short_verdict(ruling: Ruling | None) -> str:
 _FAILED: Final = {
     Verdict.NON_COMPLIANT: "",
     Verdict.EXHAUSTED: "exhausted",
-    Verdict.CLOBBERED: "clobbered",
 }
 
 
