@@ -11,7 +11,7 @@ from ..clean import clean_text, clean_title
 from ..tail import AROUND
 from ..times import to_ms
 from .line_types import FIRST_KEY
-from .lines import NotJsonError, ShapeError, decode_blocks, decode_line
+from .lines import NotJsonError, ShapeError, decode_blocks, decode_line, mend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,10 @@ def find_markers(data: bytes, first: int, size: int) -> Iterator[MarkerFact]:
 
 def _read(offset: int, data: bytes) -> MarkerFact | None:
     try:
-        return _marker(offset, data)
+        try:
+            return _marker(offset, data)
+        except NotJsonError:
+            return _marker(offset, mend(data))
     except (NotJsonError, ShapeError):
         return None
 

@@ -40,7 +40,6 @@ from ..transcripts import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
     from pathlib import Path
 
     from ctxtop.core.agents import Agent
@@ -109,7 +108,7 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
+def told(tmp_path: Path) -> Told:
     return Told(tmp_path / "claude")
 
 
@@ -159,7 +158,8 @@ def test_a_session_s_own_lines_are_not_searched(told: Told) -> None:
     append(told.session, [say("s1", GOOD), user(BLOCKED, isMeta=True), skill()])
     with closing(told.db()) as db:
         assert [each.origin for each in queries.markers(db)] == [MarkerOrigin.ASSISTANT]
-        assert queries.blocks(db) == queries.given_skills(db) == []
+        assert not queries.blocks(db)
+        assert not queries.given_skills(db)
 
 
 def test_a_marker_in_a_broken_line_is_passed_over(told: Told) -> None:
@@ -285,4 +285,5 @@ def test_a_file_that_is_written_anew_forgets_what_it_said(told: Told) -> None:
     told.scan()
     told.tell(user("x"), say("m1", BAD))
     with closing(told.db()) as db:
-        assert queries.markers(db) == queries.given_skills(db) == []
+        assert not queries.markers(db)
+        assert not queries.given_skills(db)

@@ -67,9 +67,9 @@ class Stop:
             "last_assistant_message": BAD,
         } | fields
 
-    def asked(self, event: str = "SubagentStop", **fields: object) -> str:
+    def asked(self, **fields: object) -> str:
         """Say why the agent is held up; empty where it goes."""
-        reply = answer(Call(event, self.given(**fields), self.store, 0))
+        reply = answer(Call("SubagentStop", self.given(**fields), self.store, 0))
         return reply.block if reply else ""
 
 
@@ -122,7 +122,7 @@ def test_in_these_cases_it_goes(stop: Stop, fields: dict[str, object]) -> None:
 
 
 def test_another_event_is_none_of_ours(stop: Stop) -> None:
-    assert stop.asked("Stop") == ""
+    assert answer(Call("Stop", stop.given(), stop.store, 0)) is None
 
 
 def test_nobody_is_held_up_twice(stop: Stop) -> None:
