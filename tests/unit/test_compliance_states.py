@@ -146,7 +146,16 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_is_expected(name: str) -> None:
     asked, format_, ground = EXPECTED[name]
-    assert expect(*asked) == Expected(Format(format_), Ground(ground))
+    found = expect(*asked)
+    assert (found.format, found.ground) == (format_, ground)
+
+
+def test_a_definition_that_is_not_as_the_rules_say() -> None:
+    assert expect("reviewer", [], []).drifts
+    assert expect("reviewer", [], ["compress-output"]).drifts
+    assert not expect("reviewer", [], ["compress-review"]).drifts
+    assert not expect("worker", [], ["compress-output"]).drifts
+    assert not expect("reviewer", [], None).drifts
 
 
 def test_rules_that_a_person_wrote_always_hold() -> None:

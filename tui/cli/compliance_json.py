@@ -75,6 +75,7 @@ def summed(found: Compliance) -> Record:
             {
                 "agent_type": each.name,
                 "expected_formats": [one.value for one in each.formats],
+                "drift_from_rule": each.drift.value if each.drift else None,
                 **_scored(each.score, each.cost),
             }
             for each in found.types

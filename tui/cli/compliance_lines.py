@@ -51,6 +51,11 @@ def summed(found: Compliance, short: Mapping[str, str]) -> list[str]:
         return []
     lines = _types(found)
     lines += ["", *_sums(found)]
+    lines += [
+        one_line(f"{each.name}: the policy's rules say {each.drift}, its definition does not")
+        for each in found.types
+        if each.drift
+    ]
     if len(found.days) > 1:
         lines += ["", *_days(found)]
     if found.failed:
