@@ -92,6 +92,7 @@ class ComplianceReader:
             blocks=tuple(self._blocks.get(own.file_id, ())) if own else (),
             stops=stops.stops if stops else 0,
             was_released=bool(stops and stops.released),
+            retry_tokens=(own.retry_tokens or 0) if own else 0,
         )
 
 

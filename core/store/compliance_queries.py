@@ -24,6 +24,8 @@ class FinalRow(msgspec.Struct, frozen=True):
     offset: int | None
     first_answer: int | None
     """Byte offset of its first answer."""
+    retry_tokens: int | None
+    """Spent by its requests after it was first blocked; None where it never was."""
 
 
 class MarkerRow(msgspec.Struct, frozen=True):
@@ -126,7 +128,10 @@ def _of_agents(
 # Of two files of one agent the one that is there, or the newest: as in agent_queries.
 _FINALS: Final = """
 SELECT f.file_id, f.session_id, f.agent_id, p.text, p.message_id, p.offset,
-    (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id)
+    (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id),
+    (SELECT SUM(r.input_tokens + r.cache_creation_tokens + r.cache_read_tokens + r.output_tokens)
+        FROM response r WHERE r.file_id = f.file_id AND r.offset >
+            (SELECT MIN(b.offset) FROM feedback b WHERE b.file_id = f.file_id))
 FROM file f LEFT JOIN reply p USING (file_id)
 WHERE f.kind = 'agent' AND {where} AND NOT EXISTS (
     SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.agent_id = f.agent_id

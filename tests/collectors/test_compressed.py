@@ -189,7 +189,10 @@ def test_the_verdict_on_a_transcript(told: Told, verdict: str) -> None:
     assert agent.ruling is not None
     assert (agent.ruling.verdict, labels(agent.ruling.violations)) == (verdict, codes)
     assert failed == (1 if codes else 0)
-    assert agent.ruling.blocked is (verdict in {"forced", "exhausted"})
+    blocked = verdict in {"forced", "exhausted"}
+    assert agent.ruling.blocked is blocked
+    # Of the one request after the block: what it saw and what it said.
+    assert agent.ruling.retry_tokens == (1050 if blocked else 0)
 
 
 def test_a_message_of_several_lines_is_judged_whole(told: Told) -> None:

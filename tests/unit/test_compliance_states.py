@@ -208,7 +208,9 @@ def test_what_compliance_would_have_saved() -> None:
     typical = typical_tokens([*good, bad], LIMITS)
     assert typical[Format.OUTPUT] == 40
     told = cost([*good, bad, short], typical)
-    assert (told.tokens, told.excess) == (780, 600)
+    assert (told.tokens, told.excess, told.retries) == (780, 600, 0)
+    blocked = Weighed(ruled(run(blocks=(500,), retry_tokens=21_000)), 30)
+    assert cost([blocked], typical).retries == 21_000
 
 
 def test_a_review_of_too_many_files() -> None:

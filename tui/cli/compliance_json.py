@@ -123,4 +123,5 @@ def _scored(score: Score, cost: Cost) -> Record:
         "codes": score.codes,
         "result_tokens": cost.tokens,
         "excess_tokens": cost.excess,
+        "retry_tokens": cost.retries,
     }

@@ -76,9 +76,11 @@ def _sums(found: Compliance) -> list[str]:
         f" {score.judged:,}, {score.grep_wrong:,} of them wrongly"
     )
     spent = f"results took ≈{tokens(cost.tokens)} tokens of their parents' contexts"
+    saved = f"compliance would have saved ≈{tokens(cost.excess)}"
+    retried = f"requests after a block spent {tokens(cost.retries)}"
     lines = [
         f"a share is told of {found.min_samples} results or more; {grep}",
-        f"{spent}; compliance would have saved ≈{tokens(cost.excess)}",
+        f"{spent}; {saved}; {retried}",
     ]
     if score.codes:
         codes = ", ".join(f"{code} {count}" for code, count in score.codes.items())
