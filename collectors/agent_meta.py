@@ -9,7 +9,7 @@ import msgspec
 from ..core.store.facts import AgentMeta
 from .clean import clean_title
 from .folder import AGENT, META
-from .tail import open_regular
+from .regular import open_regular
 from .transcripts.lines import Count  # noqa: TC001 -- msgspec reads it
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from .client_environment import read_environment
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
 from .own_logs.logs import LogReader
 from .registry import read_registry
+from .regular import open_regular
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
-from .tail import Change, open_regular
+from .tail import Change
 from .work import Task, Work
 
 if TYPE_CHECKING:

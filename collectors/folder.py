@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..core.store.facts import FileKind, SourceFile
-from .tail import NOT_REGULAR
+from .regular import NOT_REGULAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

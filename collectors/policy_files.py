@@ -12,7 +12,7 @@ from ..core.policy.layers import Given, Policies, flatten, resolve
 from ..core.policy.policy import Origin, PolicyNotice
 from .clean import clean_path, clean_title
 from .policy_sources import PolicySources
-from .tail import open_regular
+from .regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .user_file import user_file as user_file
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path

@@ -11,7 +11,7 @@ import msgspec
 
 from ..core.store.facts import LiveSession
 from .clean import clean_text, clean_title
-from .tail import open_regular
+from .regular import open_regular
 
 if TYPE_CHECKING:
     from .folder import ClaudeFolder

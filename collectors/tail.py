@@ -11,11 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ..core.store.facts import BadLine, TailState
-from .regular import NOT_REGULAR as NOT_REGULAR
-from .regular import open_regular as open_regular
+from .regular import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 BLOCK_BYTES: Final = 1024 * 1024

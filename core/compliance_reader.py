@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from .agents import AgentStatus
-from .compliance.expected import OFF, expect, terms_of
+from .compliance.expected import OFF, RULES, SKILLS, asked_by, expect, terms_of
 from .compliance.origin import Place
 from .compliance.states import Run, rule
 from .definitions import resolve_definitions, visible_plugins
@@ -92,7 +92,20 @@ class ComplianceReader:
             blocks=tuple(self._blocks.get(own.file_id, ())) if own else (),
             stops=stops.stops if stops else 0,
             was_released=bool(stops and stops.released),
+            retry_tokens=(own.retry_tokens or 0) if own else 0,
         )
+
+
+def watched_sessions(db: sqlite3.Connection, policies: Policies) -> frozenset[str]:
+    """Name the sessions with an agent of which a compressed result may be expected."""
+    types = {
+        each.name
+        for each in surroundings_queries.definitions(db)
+        if each.kind is DefinitionKind.AGENT and asked_by(each.skills)
+    }
+    for policy in policies.all:
+        types.update(terms_of(policy).rules or RULES)
+    return compliance_queries.candidates(db, types, SKILLS)
 
 
 class _Declared:

@@ -28,6 +28,8 @@ class Part(msgspec.Struct, frozen=True):
     cost: Cost
     formats: tuple[Format, ...]
     """That were expected of them."""
+    drift: Format | None = None
+    """What the rules table says of the type, where its definition says something else."""
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -80,7 +82,12 @@ def sum_up(agents: Iterable[Agent], terms: Terms) -> Compliance:
 
     by_type = _grouped(ruled, weighed, lambda agent, _: agent.agent_type)
     parts = [
-        Part(name, *told(some), tuple(sorted({each.ruling.expected.format for each in some})))
+        Part(
+            name,
+            *told(some),
+            tuple(sorted({each.ruling.expected.format for each in some})),
+            next((each.ruling.expected.rule for each in some if each.ruling.expected.drifts), None),
+        )
         for name, some in by_type.items()
     ]
     parts.sort(key=lambda part: (not part.score.judged, -sum(part.score.verdicts.values())))

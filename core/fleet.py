@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from .store.rows import SessionRow
 
 
+MOST_AT_ONCE: Final = 500
+"""Sessions named in one query; SQLite takes 999 values at the least."""
+
+
 def read_sessions(
     db: sqlite3.Connection,
     now_ms: int,
@@ -30,10 +35,32 @@ def read_sessions(
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
     evidence, prior = Evidence(read_facts(db), policies), read_prior(db)
-    return sorted(
-        (read_session(db, row, evidence, prior, now_ms) for row in queries.sessions(db, only)),
-        key=by_need,
-    )
+    sessions = [
+        read_session(db, row, evidence, prior, now_ms) for row in queries.sessions(db, only)
+    ]
+    return sorted(count_failed(db, sessions, policies), key=by_need)
+
+
+def count_failed(
+    db: sqlite3.Connection, sessions: list[Session], policies: Policies
+) -> list[Session]:
+    """Say of each session how many of its agents did not compress their results."""
+    with_agents = {each.session_id for each in sessions if each.agents}
+    if not with_agents:
+        return [replace(each, agents_failed=0) for each in sessions]
+    from .compliance_reader import watched_sessions  # only where there are agents
+
+    watched = sorted(with_agents & watched_sessions(db, policies))
+    failed: Counter[str] = Counter()
+    for start in range(0, len(watched), MOST_AT_ONCE):
+        some = watched[start : start + MOST_AT_ONCE]
+        agents = measure_agents(db, sessions, some, policies)
+        failed.update(
+            each.session_id
+            for each in rule_agents(db, agents, some, policies)
+            if each.ruling and each.ruling.failed
+        )
+    return [replace(each, agents_failed=failed[each.session_id]) for each in sessions]
 
 
 def read_session(

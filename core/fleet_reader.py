@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .evidence import NO_EVIDENCE, Evidence, read_facts
-from .fleet import by_need, read_session
+from .fleet import MOST_AT_ONCE, by_need, count_failed, read_session
 from .forecast import Prior
 from .levels import urgency
 from .outlook import read_prior
 from .policy.layers import COMMON
 from .sessions import ACTIVE_MS, Session, Status
 from .store import queries, warning_queries
+from .store.compliance_queries import definitions_mark
 from .warning_log import read_log
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from .store.rows import SessionRow
     from .warning_log import ContextWarning
 
-MOST_AT_ONCE: Final = 500
-"""Sessions named in one query; SQLite takes 999 values at the least."""
-
 
 class FleetReader:
     """Reads sessions from one read-only connection; it belongs to one thread."""
@@ -34,6 +32,9 @@ class FleetReader:
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
         self._evidence = NO_EVIDENCE
+        self._policies = COMMON
+        self._defined: object = None
+        """How the definitions stood by which agents were judged."""
         self._prior = Prior()
         self._logged = warning_queries.last_id(db)
         self._untold: list[ContextWarning] = []
@@ -43,12 +44,14 @@ class FleetReader:
     ) -> tuple[Session, ...]:
         """Read the sessions that changed, or all (None); the list is in order of need.
 
-        A window is judged by what all sessions show: new evidence, or a new policy, reads
-        them all again.
+        A window is judged by what all sessions show, and an agent by its definition: new
+        evidence, another definition or a new policy reads them all again.
         """
         evidence = Evidence(read_facts(self._db), policies)
-        if changed is None or not evidence.says_the_same_as(self._evidence):
-            self._evidence = evidence
+        defined = definitions_mark(self._db)
+        is_same = evidence.says_the_same_as(self._evidence) and defined == self._defined
+        if changed is None or not is_same:
+            self._evidence, self._policies, self._defined = evidence, policies, defined
             self._prior = read_prior(self._db)
             self._sessions = self._made(queries.sessions(self._db), now_ms)
         else:
@@ -88,10 +91,9 @@ class FleetReader:
         return not self._no_longer_sure(now_ms)
 
     def _made(self, rows: Iterable[SessionRow], now_ms: int) -> dict[str, Session]:
-        return {
-            row.session_id: read_session(self._db, row, self._evidence, self._prior, now_ms)
-            for row in rows
-        }
+        made = [read_session(self._db, row, self._evidence, self._prior, now_ms) for row in rows]
+        counted = count_failed(self._db, made, self._policies)
+        return {session.session_id: session for session in counted}
 
     def _no_longer_sure(self, now_ms: int) -> set[str]:
         """Sessions that were live only because they wrote, and that was too long ago."""

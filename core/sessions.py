@@ -70,6 +70,8 @@ class Session(msgspec.Struct, frozen=True):
     path: str
     """Below Claude Code's projects folder."""
     outlook: Outlook = NO_OUTLOOK
+    agents_failed: int | None = None
+    """Agents that did not compress their results; None where nobody looked."""
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from ..core.agents import Agent, AgentStatus
+from .compliance_words import short_verdict
 from .formats import age, fit, fit_right, model, percent, tokens
 from .gauge import LEVEL_STYLES, estimate_sign
 
@@ -28,6 +30,7 @@ RESULT_CELLS: Final = 19
 FILL_CELLS: Final = 5
 MODEL_CELLS: Final = 11
 WIDE_ENOUGH_FOR_MODEL: Final = 64
+SHORTEST_TYPE: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +78,17 @@ def leader_line(session: Session, width: int) -> Content:
 def agent_line(branch: Branch, width: int, now_ms: int) -> Content:
     """Write an agent's line."""
     agent = branch.agent
-    sign, style = _MARKS[agent.status]
+    sign, style = _mark(agent)
     with_model = width >= WIDE_ENOUGH_FOR_MODEL
     fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
     room = max(0, width - fixed - len(branch.stem) - 2)
-    type_cells = min(room, max(12, room // 2) if agent.description else room)
+    type_cells = min(room, max(SHORTEST_TYPE, room // 2) if agent.description else room)
     context = agent.context
     fill = f"{estimate_sign(context)}{percent(context.ratio)}"
     parts: list[tuple[str, str]] = [
         (branch.stem, "$bar-mark"),
         (f"{sign} ", style),
-        (fit(agent.agent_type, type_cells), "$foreground"),
-        (fit(f" {agent.description}" if agent.description else "", room - type_cells), "$quiet"),
+        *_who(agent, type_cells, room),
         (" ", ""),
     ]
     if with_model:
@@ -94,6 +96,31 @@ def agent_line(branch: Branch, width: int, now_ms: int) -> Content:
     parts.append((fit_right(fill, FILL_CELLS) + " ", LEVEL_STYLES[context.level]))
     parts.append((fit_right(returned(agent, now_ms), RESULT_CELLS), "$foreground"))
     return Content.assemble(*parts)
+
+
+def _mark(agent: Agent) -> tuple[str, str]:
+    """Tell how an agent ended; of one that ended, whether it did as its skill asks."""
+    if agent.status is AgentStatus.COMPLETED and agent.ruling and agent.ruling.failed:
+        return "✗", "$level-warning"
+    return _MARKS[agent.status]
+
+
+def _who(agent: Agent, type_cells: int, room: int) -> list[tuple[str, str]]:
+    """Name an agent, then its verdict where there is room for it, then what it was to do."""
+    verdict = short_verdict(agent.ruling)
+    cells = cell_len(verdict) + 1 if verdict else 0
+    if cells and room - cells < SHORTEST_TYPE:
+        # A sign says it already.
+        verdict, cells = "", 0
+    if cells:
+        type_cells = min(room - cells, max(SHORTEST_TYPE, cell_len(agent.agent_type)))
+    failed = agent.ruling is not None and agent.ruling.failed
+    rest = room - type_cells - cells
+    return [
+        (fit(agent.agent_type, type_cells), "$foreground"),
+        (f" {verdict}" if verdict else "", "$level-warning" if failed else "$quiet"),
+        (fit(f" {agent.description}" if agent.description else "", rest), "$quiet"),
+    ]
 
 
 def returned(agent: Agent, now_ms: int) -> str:

@@ -41,6 +41,13 @@ SIGNS: Final = {
 }
 
 
+def agent_count(agents: int, failed: int | None) -> str:
+    """Count a session's agents, and those that did not comply: `4 ✗1`."""
+    if not agents:
+        return ""
+    return f"{agents} ✗{failed}" if failed else str(agents)
+
+
 def short_verdict(ruling: Ruling | None) -> str:
     """Say a verdict in a row: nothing where nothing is asked; of a review its own verdict too.
 
@@ -48,6 +55,8 @@ def short_verdict(ruling: Ruling | None) -> str:
     """
     if ruling is None or not SIGNS[ruling.verdict].strip():
         return ""
+    if ruling.verdict is Verdict.CLOBBERED:
+        return WORDS[ruling.verdict]
     if ruling.verdict in FAILED:
         codes = labels(ruling.violations)
         more = f"+{len(codes) - 1}" if len(codes) > 1 else ""
@@ -60,7 +69,6 @@ def short_verdict(ruling: Ruling | None) -> str:
 _FAILED: Final = {
     Verdict.NON_COMPLIANT: "",
     Verdict.EXHAUSTED: "exhausted",
-    Verdict.CLOBBERED: "clobbered",
 }
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..collectors.config_dir import config_dir
-from ..collectors.policy_sources import PolicySources, user_file
+from ..collectors.policy_sources import PolicySources
+from ..collectors.user_file import user_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -95,7 +95,7 @@ def session_report(known: Known, filling: Content, width: int, now_ms: int) -> C
         _line("status", _status(session)),
         _line("started", _time(session.started_at, now_ms)),
         _line("last activity", _time(session.last_activity_at, now_ms)),
-        _line("agents", str(session.agents)),
+        _line("agents", _agents(session)),
         _line("transcript", session.path),
         Content(""),
         *_section("Compactions"),
@@ -175,6 +175,11 @@ def _hang(line: Content, width: int) -> Content:
         parts.append(line[:place])
         line = Content(indent) + line[place + 1 :]
     return Content("\n").join([*parts, line])
+
+
+def _agents(session: Session) -> str:
+    failed = session.agents_failed
+    return f"{session.agents}, {failed} not compliant" if failed else str(session.agents)
 
 
 def _status(session: Session) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ..core.sessions import Status
+from .compliance_words import agent_count
 from .formats import age, fit, fit_right, model, percent, turns_left
 from .gauge import LEVEL_STYLES, PERCENT_CELLS, SHORTEST, fill, gauge
 
@@ -184,7 +185,9 @@ def _level(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _agents(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_right(str(session.agents or ""), cells), "$foreground")
+    words = agent_count(session.agents, session.agents_failed)
+    style = "$level-warning" if session.agents_failed else "$foreground"
+    return Content.styled(fit_right(words, cells), style)
 
 
 def _compactions(session: Session, cells: int, now_ms: int) -> Content:

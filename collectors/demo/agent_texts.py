@@ -19,6 +19,7 @@ class AgentTask:
     calls: int
     skill: str | None = None
     sent_back: str | None = None  # the first result, when a hook did not accept it
+    replaced: str | None = None  # a result that its last words replaced
 
 
 WISHLIST_API = AgentTask(
@@ -65,7 +66,7 @@ WISHLIST_REVIEW = AgentTask(
     "Critical: src/api/wishlist.ts:48 — DELETE trusts the customer id in the body\n"
     "Warning: src/pages/Wishlist.tsx:112 — undo after a failed delete adds the item twice\n"
     "Warning: src/db/wishlist.sql:9 — no index on (customer_id, created_at)\n"
-    "Suggestion: name the limit of 200 once and import it in both places\n"
+    "Suggestion: src/api/wishlist.ts:12 — name the limit of 200 once, import it in both places\n"
     "Verdict: FAIL (1 critical, 2 warnings)",
     3,
     "compress-review",
@@ -130,8 +131,7 @@ SEARCH_PROFILE = AgentTask(
     "[COMPRESSED] agent_type: node-backend\n"
     "Changed files: none\n"
     "Result: 61 % of the time is the facet query, 22 % ranking, 9 % JSON.\n"
-    "Decisions: measured on 40,000 requests of one afternoon\n"
-    "Blockers: none",
+    "Decisions: measured on 40,000 requests of one afternoon",
     3,
     "compress-output",
 )
@@ -142,9 +142,8 @@ SEARCH_REVIEW = AgentTask(
     "Review the change that runs the facet query beside the main one. Same results, same order.",
     "[COMPRESSED] agent_type: reviewer\n"
     "Files reviewed: atlas/search/query.py, atlas/search/index.py, tests/test_search.py\n"
-    "Critical: none\n"
     "Warning: atlas/search/query.py:203 — a cancelled request leaves the facet query running\n"
-    "Suggestion: give the pool a name, it shows in the profile\n"
+    "Suggestion: atlas/search/query.py:88 — give the pool a name, it shows in the profile\n"
     "Verdict: PASS (0 critical, 1 warning)",
     3,
     "compress-review",
@@ -157,8 +156,7 @@ SEARCH_DOCS = AgentTask(
     "[COMPRESSED] agent_type: docs-writer\n"
     "Changed files: docs/search.md, mkdocs.yml\n"
     "Result: one page, 640 words, every example was run against staging.\n"
-    "Decisions: limits are a table at the top, not a footnote\n"
-    "Blockers: none",
+    "Decisions: limits are a table at the top, not a footnote",
     2,
     "compress-output",
 )
@@ -177,6 +175,54 @@ SEARCH_PANEL = AgentTask(
     "The facets are now loaded later. I also renamed a few things on the way and moved the styles, "
     "because the panel jumped when the counts arrived, which looked bad on a phone.",
 )
+SEARCH_LOAD = AgentTask(
+    "node-backend",
+    HAIKU,
+    "Replay the traffic twice as fast",
+    "Replay the afternoon's traffic at twice its rate and say what gives first.",
+    "I have completed the load test.\n"
+    "[COMPRESSED] agent_type: node-backend\n"
+    "Changed files: none\n"
+    "Result: the connection pool gives first, at 212 requests a second.",
+    2,
+    "compress-output",
+)
+SEARCH_NOTES = AgentTask(
+    "docs-writer",
+    SONNET,
+    "Note what the profile says",
+    "Put the numbers of the profile into docs/search-profile.md, for whoever asks in a year.",
+    "Sorry about that. The page says where the time goes, and how to measure it again.\n"
+    "\n"
+    "The facet query takes 61 % of the time. Most of it is the join with the product table, "
+    "which is done once for every facet although the products are the same.\n"
+    "Ranking takes 22 %. It sorts all hits, and the page shows twenty.\n"
+    "JSON takes 9 %. Half of that are fields that no client reads any more.\n"
+    "\n"
+    "The traffic was replayed from the log of one afternoon, 40,000 requests, against a copy of "
+    "the index of the same day, on a machine of its own, three times, with the caches cold.\n"
+    "The tables hold the median, the 95th and the 99th percentile of each of the three runs, so "
+    "that the next one who asks sees how far they are apart.",
+    2,
+    "compress-output",
+    "I wrote docs/search-profile.md. It has a table for the facet query, one for ranking and one "
+    "for JSON, and below them how the traffic was replayed.",
+)
+SEARCH_POOL = AgentTask(
+    "node-backend",
+    HAIKU,
+    "Size the connection pool",
+    "Find the size of the connection pool from which the wait does not shrink any more.",
+    "Mended the two tests that failed.",
+    3,
+    "compress-output",
+    replaced="[COMPRESSED] agent_type: node-backend\n"
+    "Changed files: atlas/search/pool.py\n"
+    "Result: 24 connections; from there on the wait stays at 3 ms.",
+)
+SEARCH_FIRST = (SEARCH_PROFILE, SEARCH_LOAD, SEARCH_NOTES, SEARCH_POOL)
+"""Sent out before the session goes on; three of them do not comply."""
+
 SEARCH = (SEARCH_PROFILE, SEARCH_REVIEW, SEARCH_DOCS, SEARCH_PANEL)
 
 LEDGER_AUDIT = AgentTask(

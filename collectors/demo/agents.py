@@ -84,12 +84,16 @@ class AgentRun(Speaker):
 
     def sent_back(self, result: str) -> None:
         """Write a result that a hook did not accept, and what the hook said."""
+        self._held_up(
+            result,
+            f"[{config_texts.STOP_HOOK}]: The result has no [COMPRESSED] marker. Return it again"
+            " in the format of the skill.",
+        )
+
+    def _held_up(self, result: str, said: str) -> None:
         self._say([text_block(result)], 140)
         self.snapshot_once()
-        feedback = (
-            f"Stop hook feedback:\n[{config_texts.STOP_HOOK}]: The result has no [COMPRESSED] "
-            "marker. Return it again in the format of the skill.\n"
-        )
+        feedback = f"Stop hook feedback:\n{said}\n"
         head: Json = {
             "promptId": self.prompt_id,
             "type": "user",
@@ -100,7 +104,10 @@ class AgentRun(Speaker):
         self.requests.will_send({"role": "user", "content": [text_block(feedback)]})
 
     def finish(self) -> None:
-        """Write the agent's result."""
+        """Write the agent's result, and before it one that it replaces."""
+        if self.task.replaced is not None:
+            said = f"[{config_texts.TEST_HOOK}]: 2 tests fail. Mend them."
+            self._held_up(self.task.replaced, said)
         self._say([text_block(self.task.result)], max(40, len(self.task.result) // 4))
 
     def result_fields(self, call: ToolCall) -> Json:

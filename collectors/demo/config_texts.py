@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .model import Json
 
 STOP_HOOK = "/home/dev/bin/check-result"
+TEST_HOOK = "/home/dev/bin/run-tests"
 HOOK_EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "PostCompact", "SubagentStop")
 
 SETTINGS: Json = {

@@ -170,7 +170,7 @@ def launcher(stage: Stage) -> Told:
     talk.prompt("p95 of /search is 410 ms. Get it below 120 ms. Same results, same order.")
     for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 187_500, 8)):
         use_tool(stage, talk, tokens)
-    send_out(stage, talk, (agent_texts.SEARCH_PROFILE,), "I want numbers before I touch anything.")
+    send_out(stage, talk, agent_texts.SEARCH_FIRST, "I want numbers before I touch anything.")
     talk.prompt(LAUNCHES[0].prompt)
     return truth_of(talk)
 

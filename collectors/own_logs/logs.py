@@ -15,7 +15,8 @@ from ...core.store.log_writer import LogWriter
 from ...core.store.writer import StaleTailError
 from ..folder import Trouble, unreadable
 from ..plugin.log import log_folder
-from ..tail import Change, lines_of, open_regular, read_open
+from ..regular import open_regular
+from ..tail import Change, lines_of, read_open
 from .answer_log import read_answers
 from .hook_log import read_events
 from .log_parts import LATE_S, done_with, find_parts, head_mark

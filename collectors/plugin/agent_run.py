@@ -44,9 +44,7 @@ def given_skills(transcript: Path) -> list[str]:
             return found
         if b"<command-name>" not in line:
             continue
-        for text in _meta_texts(line):
-            if skill := _SKILL.search(text):
-                found.append(skill[1])
+        found += [skill[1] for text in _meta_texts(line) if (skill := _SKILL.search(text))]
     return found
 
 

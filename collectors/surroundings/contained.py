@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ...core.store.surroundings_facts import FileMark
-from ..tail import NOT_REGULAR, open_regular
+from ..regular import NOT_REGULAR, open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from ..clean import clean_text, clean_title
 from ..tail import AROUND
 from ..times import to_ms
 from .line_types import FIRST_KEY
-from .lines import NotJsonError, ShapeError, decode_blocks, decode_line
+from .lines import NotJsonError, ShapeError, decode_blocks, decode_line, mend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,11 +57,19 @@ def find_markers(data: bytes, first: int, size: int) -> Iterator[MarkerFact]:
         begin = data.rfind(b"\n", 0, place) + 1
         end = data.find(b"\n", place, size)
         end = size if end < 0 else end
-        try:
-            yield _marker(first + begin, data[begin:end].strip(AROUND))
-        except (NotJsonError, ShapeError):
-            pass
+        if found := _read(first + begin, data[begin:end].strip(AROUND)):
+            yield found
         place = data.find(MARK, end, size)
+
+
+def _read(offset: int, data: bytes) -> MarkerFact | None:
+    try:
+        try:
+            return _marker(offset, data)
+        except NotJsonError:
+            return _marker(offset, mend(data))
+    except (NotJsonError, ShapeError):
+        return None
 
 
 def _marker(offset: int, data: bytes) -> MarkerFact:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from ...core.cleared import CLEARED
 from ...core.conversation import Boundary, Entry, PieceKind, Role
 from ..clean import clean_title
-from ..tail import AROUND, LONGEST_LINE, open_regular
+from ..regular import open_regular
+from ..tail import AROUND, LONGEST_LINE
 from ..times import to_ms
 from .attached import attached_pieces, snapshot_of
 from .lines import NotJsonError, Usage, mend

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ...core.keys import text_key
-from ..tail import LONGEST_LINE, open_regular
+from ..regular import open_regular
+from ..tail import LONGEST_LINE
 from .requests import PART
 
 if TYPE_CHECKING:

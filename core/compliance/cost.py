@@ -29,12 +29,14 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Estimated tokens that went into parents' contexts."""
+    """What results and blocks cost; tokens, estimated where nothing else is said."""
 
     tokens: int
     """Of all results."""
     excess: int
     """What the results that did not comply were longer than one that does."""
+    retries: int
+    """Spent, not estimated, by agents' requests after a block (000-23)."""
 
 
 def typical_tokens(results: Iterable[Weighed], limits: Limits) -> dict[Format, int]:
@@ -55,6 +57,7 @@ def cost(results: Sequence[Weighed], typical: dict[Format, int]) -> Cost:
     return Cost(
         sum(each.tokens for each in results),
         sum(excess(each, typical) for each in results),
+        sum(each.ruling.retry_tokens for each in results),
     )
 
 

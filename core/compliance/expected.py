@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .codes import Format
-from .findings import Limits
+from .findings import LIMITS, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +50,17 @@ class Expected:
 
     format: Format
     ground: Ground
+    rule: Format = Format.NONE
+    """What the rules table says by the agent's type."""
+
+    @property
+    def drifts(self) -> bool:
+        """The rules table says something, and the agent's definition something else (000-40)."""
+        return self.rule not in {Format.NONE, self.format}
 
 
 NOTHING: Final = Expected(Format.NONE, Ground.NOBODY)
+"""No agent is asked for anything that nobody names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class Terms:
     """What a policy says of compliance."""
 
     mode: str = LAST_MESSAGE
-    limits: Limits = Limits()
+    limits: Limits = LIMITS
     rules: Mapping[str, Format] | None = None
     """What a person or a preset said by agent type; None is the built-in RULES."""
     min_samples: int = 10
@@ -109,10 +117,12 @@ def expect(
     by names alone, so they hold only there: whoever defines a `reviewer` without the skill
     does not ask for it (T-25). Rules that a person wrote always hold.
     """
-    if found := asked_by(preloaded):
-        return Expected(found, Ground.PRELOADED)
-    if declared is not None and (found := asked_by(declared)):
-        return Expected(found, Ground.DECLARED)
-    table = rules if rules is not None else (RULES if declared is None else {})
+    table = RULES if rules is None else rules
     by_rule = table.get(agent_type or "", Format.NONE)
-    return NOTHING if by_rule is Format.NONE else Expected(by_rule, Ground.RULE)
+    if found := asked_by(preloaded):
+        return Expected(found, Ground.PRELOADED, by_rule)
+    if declared is not None and (found := asked_by(declared)):
+        return Expected(found, Ground.DECLARED, by_rule)
+    if by_rule is Format.NONE or (rules is None and declared is not None):
+        return Expected(Format.NONE, Ground.NOBODY, by_rule)
+    return Expected(by_rule, Ground.RULE, by_rule)

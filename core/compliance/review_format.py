@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from .blocks import Kind, pieces
 from .codes import Code
@@ -132,7 +133,7 @@ def _take_finding(walk: _Walk, line: Line, said: str, *, is_first: bool) -> None
 def _check_order(walk: _Walk) -> None:
     # That the verdict is last is a matter of its own (V12).
     order = [key for key in walk.seen if key != VERDICT]
-    for before, key in zip(order, order[1:], strict=False):
+    for before, key in pairwise(order):
         if KEYS.index(key) < KEYS.index(before):
             walk.review.wrong.append(at(Code.FIELD_ORDER, walk.seen[key]))
             return

@@ -42,6 +42,8 @@ class Run:
     """SubagentStop records of it in ctxtop's own log."""
     was_released: bool = False
     """One of them says `stop_hook_active`: it had been blocked."""
+    retry_tokens: int = 0
+    """Spent by its requests after the first block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Ruling:
     """None where neither a transcript nor a record tells."""
     refired: bool = False
     """It was asked to stop more often than a block explains (000-19)."""
+    retry_tokens: int = 0
+    """Spent by the requests that a block made necessary (000-23)."""
 
     @property
     def failed(self) -> bool:
@@ -109,6 +113,7 @@ def rule(run: Run, expected: Expected, terms: Terms) -> Ruling:
         grep_passes(run.places, min(run.blocks, default=None)) if has_transcript else None,
         blocked if has_transcript or run.stops else None,
         run.stops > MOST_STOPS,
+        run.retry_tokens,
     )
 
 

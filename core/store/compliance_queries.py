@@ -24,6 +24,8 @@ class FinalRow(msgspec.Struct, frozen=True):
     offset: int | None
     first_answer: int | None
     """Byte offset of its first answer."""
+    retry_tokens: int | None
+    """Spent by its requests after it was first blocked; None where it never was."""
 
 
 class MarkerRow(msgspec.Struct, frozen=True):
@@ -90,6 +92,24 @@ def stops(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[Sto
     return records(StopRow, db, _STOPS.format(where=where), values)
 
 
+def definitions_mark(db: sqlite3.Connection) -> tuple[object, ...]:
+    """Tell definitions of agents and skills from those of another moment."""
+    sql = "SELECT COUNT(*), SUM(gone), MAX(mtime_ns), SUM(mtime_ns % 1000003) FROM definition"
+    return tuple(db.execute(sql).fetchone())
+
+
+def candidates(
+    db: sqlite3.Connection, types: Iterable[str], skills: Iterable[str]
+) -> frozenset[str]:
+    """Name the sessions with an agent of one of these types, or that was given such a skill."""
+    of_type, names = only_in("agent_type", types)
+    asked = [name for skill in skills for name in (skill, skill)]
+    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(asked) // 2))
+    sql = _CANDIDATES.format(of_type=of_type, given=given or "0")
+    values = [*names, *names, *asked]
+    return frozenset(str(row[0]) for row in db.execute(sql, values))
+
+
 def _of_agents(
     kind: type[Record],
     table: str,
@@ -108,7 +128,10 @@ def _of_agents(
 # Of two files of one agent the one that is there, or the newest: as in agent_queries.
 _FINALS: Final = """
 SELECT f.file_id, f.session_id, f.agent_id, p.text, p.message_id, p.offset,
-    (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id)
+    (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id),
+    (SELECT SUM(r.input_tokens + r.cache_creation_tokens + r.cache_read_tokens + r.output_tokens)
+        FROM response r WHERE r.file_id = f.file_id AND r.offset >
+            (SELECT MIN(b.offset) FROM feedback b WHERE b.file_id = f.file_id))
 FROM file f LEFT JOIN reply p USING (file_id)
 WHERE f.kind = 'agent' AND {where} AND NOT EXISTS (
     SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.agent_id = f.agent_id
@@ -121,4 +144,10 @@ SELECT session_id, agent_id, COUNT(*),
 FROM hook_event
 WHERE event = 'SubagentStop' AND agent_id IS NOT NULL AND session_id IS NOT NULL AND {where}
 GROUP BY session_id, agent_id
+"""
+
+_CANDIDATES: Final = """
+SELECT session_id FROM agent_meta WHERE {of_type}
+UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE {of_type}
+UNION SELECT f.session_id FROM given_skill t JOIN file f USING (file_id) WHERE {given}
 """

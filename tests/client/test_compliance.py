@@ -49,10 +49,8 @@ def define(lab: Lab, name: str, skill: str = "") -> None:
 
 def delegate(lab: Lab, kind: str, *says: str) -> Turn:
     script = " ".join(f"<<say:{said}+++usage:20000>>" for said in says)
-    return lab.turn(
-        f"Delegate. [[agent:{kind}|Build it {script}&&&usage:30000]] [[say:It runs.&&&usage:31000]]",
-        model=LARGE,
-    )
+    start = f"[[agent:{kind}|Build it {script}&&&usage:30000]]"
+    return lab.turn(f"Delegate. {start} [[say:It runs.&&&usage:31000]]", model=LARGE)
 
 
 def ruled(lab: Lab) -> tuple[Agent, Ruling]:

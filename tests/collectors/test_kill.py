@@ -120,11 +120,23 @@ def conversation(seed: int) -> list[JsonLine | bytes]:
             lines.append(notification(f"a{name}", f"found {words[:900]}", at=at + 9))
         if turn % 4 == 0:
             lines.append(agent_result(f"t_{name}", f"f{name}", words[:500], at=at + 9))
+        if turn % 5 == 0:
+            lines += compressed(name, at)
         if turn % 7 == 6:
             lines += [boundary(at=at + 10, postTokens=turn), summary(words[:2000])]
         if turn % 11 == 0:
             lines += [b'{"type":"user","mess', {"type": "of-tomorrow"}, refusal("slow down")]
     return lines
+
+
+def compressed(name: str, at: int) -> list[JsonLine | bytes]:
+    """What an agent's file holds of compressed results: a skill, a block, a marker."""
+    given = "<command-name>compress-output</command-name> Begin with [COMPRESSED]."
+    return [
+        user([text(given)], isMeta=True, at=at),
+        user("Stop hook feedback:\n[check]: again", isMeta=True, at=at),
+        assistant(f"c_{name}", content=[text("[COMPRESSED] agent_type: x")], at=at),
+    ]
 
 
 def make_folder(root: Path) -> None:
@@ -180,12 +192,24 @@ MOMENTS: Final[tuple[tuple[str, Callable[[random.Random], int]], ...]] = (
 )
 
 
+WITH_ROWS: Final = (
+    "response",
+    "boundary",
+    "summary",
+    "bad_line",
+    "words",
+    "marker",
+    "feedback",
+    "given_skill",
+)
+
+
 def test_killed_at_fifty_moments(made: Path, tmp_path: Path, child_env: dict[str, str]) -> None:
     chance = random.Random(SEED)
     scan(made, tmp_path / "whole.db")
     whole = dump(tmp_path / "whole.db")
     assert len(whole["file"]) == 2 * SESSIONS
-    assert all(whole[name] for name in ("response", "boundary", "summary", "bad_line", "words"))
+    assert all(whole[name] for name in WITH_ROWS)
     moments = [
         (hook, count_of(chance))
         for hook, count_of in (MOMENTS[number % len(MOMENTS)] for number in range(KILLS))

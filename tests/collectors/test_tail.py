@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import tail
-from ctxtop.collectors.tail import Change, TailRead, open_regular, read_tail
+from ctxtop.collectors.regular import open_regular
+from ctxtop.collectors.tail import Change, TailRead, read_tail
 from ctxtop.core.store.facts import BadLine, TailState
 
 if TYPE_CHECKING:

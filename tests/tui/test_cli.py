@@ -34,7 +34,8 @@ KEYS = {
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
     " result_chars result_tokens expected_format verdict violations warnings marker_origin"
-    " blocked context_summary trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
+    " blocked context_summary expected_by grep_passes refired findings"
+    " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
@@ -47,10 +48,6 @@ KEYS = {
     "doctor": "checks",
 }
 READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals")
-NULL_IN_THIS_VERSION = {
-    "sessions": ("agents_noncompliant",),
-    "agents": ("expected_format", "verdict", "marker_origin", "blocked"),
-}
 
 
 class Ended(NamedTuple):
@@ -221,7 +218,6 @@ def test_json_has_the_keys_of_the_contract_in_order(
     assert records
     for record in records:
         assert list(record) == KEYS[command].split()
-        assert all(record[key] is None for key in NULL_IN_THIS_VERSION.get(command, ()))
 
 
 def test_sessions_say_how_full_they_are(run: Callable[..., Ended], config: Path) -> None:
@@ -263,7 +259,12 @@ def test_agents_say_what_they_gave_back(run: Callable[..., Ended], config: Path)
     )
     assert (agent["result_lines"], agent["result_chars"]) == (2, 26)
     assert agent["context_summary"] == "[COMPRESSED]\nkolibri found"
-    assert (agent["violations"], agent["warnings"]) == ([], [])
+    # No definition says otherwise, and the rules table knows a reviewer.
+    assert (agent["expected_format"], agent["expected_by"]) == ("review", "rule")
+    assert (agent["verdict"], agent["warnings"]) == ("non_compliant", [])
+    # Its own last words count, and they are "done".
+    assert (agent["violations"], agent["findings"][0]["text"]) == (["V01"], "done")
+    assert (agent["marker_origin"], agent["blocked"]) == (None, False)
 
 
 def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path) -> None:

@@ -169,7 +169,7 @@ async def test_an_agent_appears_in_the_tree_and_its_result_below_summaries(stage
         await it.until(lambda: "15 %" in "".join(it.rows("agents").values()), SOON_S)
         assert "running" in it.words
         append(path, returned("toolu_1", "abc1", "kolibri found\nand more"))
-        await it.until(lambda: "└ ✓ reviewer" in it.words, SOON_S)
+        await it.until(lambda: "└ ✗ reviewer" in it.words, SOON_S)
         await it.until(lambda: "2 lines ≈" in it.words, SOON_S)
         await it.until(lambda: "kolibri found" in "".join(it.rows("summaries").values()))
         await it.until(lambda: "2 lines ≈" in "".join(it.rows("summaries").values()), SOON_S)

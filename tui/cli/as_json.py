@@ -13,7 +13,7 @@ from ...core.policy.kinds import plain
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
 from . import compliance_json
-from .times import time_of as time_of
+from .times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -72,7 +72,7 @@ def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Re
         "compactions": found.compactions,
         "last_compaction_at": time_of(found.last_compaction_at),
         "agents": found.agents,
-        "agents_noncompliant": None,
+        "agents_noncompliant": found.agents_failed,
         "input_tokens": own.input_tokens if own else 0,
         "cache_creation_tokens": own.cache_creation_tokens if own else 0,
         "cache_read_tokens": own.cache_read_tokens if own else 0,

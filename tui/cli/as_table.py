@@ -9,9 +9,10 @@ from ...collectors.clean import clean_text
 from ...core.policy.kinds import words
 from ...core.policy.policy import Origin
 from ...core.tokens import count_of
+from ..compliance_words import agent_count
 from ..composition_words import SHARE_CELLS, in_all, share_tokens, shown_parts
 from ..formats import NOTHING, age, model, percent, tokens
-from .cells import bar, fill, gauge, level, moment, returned, session_id, shorten, since
+from .cells import bar, fill, gauge, level, moment, returned, session_id, shorten, since, verdict
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
             gauge(each.context),
             fill(each.context),
             Cell("refused", "emergency") if each.too_long else level(each.context),
-            str(each.agents or ""),
+            agent_count(each.agents, each.agents_failed),
             str(each.compactions or ""),
             since(each.last_activity_at, now_ms),
         ]
@@ -89,6 +90,7 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
         _FILL,
         Column("tools", right=True, rank=6),
         Column("result", right=True, rank=1),
+        Column("verdict"),
         Column("age", right=True, rank=2),
     ]
     rows: Rows = (
@@ -102,6 +104,7 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
             fill(each.context),
             NOTHING if each.tool_uses is None else str(each.tool_uses),
             returned(each),
+            verdict(each.ruling),
             since(each.ended_at or each.started_at, now_ms),
         ]
         for each in found

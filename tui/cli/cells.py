@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.context import ContextState
 from ...core.tokens import count_of
+from ..compliance_words import SIGNS, short_verdict
 from ..formats import NOTHING, age, percent, tokens
 from .columns import Cell
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ...core.agents import Agent
+    from ...core.compliance.states import Ruling
     from ...core.context import Context
 
 BAR_CELLS: Final = 10
@@ -58,6 +60,14 @@ def returned(found: Agent) -> str:
         return NOTHING
     lines = "1 line" if found.result.lines == 1 else f"{found.result.lines:,} lines"
     return f"{lines} ≈{tokens(count_of(found.result.estimated_tokens, found.result.text))}"
+
+
+def verdict(found: Ruling | None) -> Cell:
+    """Say whether an agent compressed its result: nothing where nothing is asked of it."""
+    if found is None or not SIGNS[found.verdict].strip():
+        return Cell("")
+    words = f"{SIGNS[found.verdict]} {short_verdict(found)}".rstrip()
+    return Cell(words, "bad" if found.failed else "")
 
 
 def session_id(whole: str, short: Mapping[str, str]) -> Cell:

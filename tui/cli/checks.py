@@ -20,7 +20,7 @@ from ctxtop import __version__
 from ...collectors.folder import find_files
 from ...collectors.mounts import file_system, is_silent
 from ...collectors.registry import read_registry
-from ...collectors.tail import NOT_REGULAR
+from ...collectors.regular import NOT_REGULAR
 from ...core.store import queries
 from ...core.tokens import TABLE, TABLE_SHA256
 from .columns import output_encoding, wants_colours

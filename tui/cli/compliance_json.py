@@ -75,6 +75,7 @@ def summed(found: Compliance) -> Record:
             {
                 "agent_type": each.name,
                 "expected_formats": [one.value for one in each.formats],
+                "drift_from_rule": each.drift.value if each.drift else None,
                 **_scored(each.score, each.cost),
             }
             for each in found.types
@@ -122,4 +123,5 @@ def _scored(score: Score, cost: Cost) -> Record:
         "codes": score.codes,
         "result_tokens": cost.tokens,
         "excess_tokens": cost.excess,
+        "retry_tokens": cost.retries,
     }

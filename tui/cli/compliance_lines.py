@@ -50,18 +50,12 @@ def summed(found: Compliance, short: Mapping[str, str]) -> list[str]:
     if not found.types:
         return []
     lines = _types(found)
-    judged = found.score.judged
+    lines += ["", *_sums(found)]
     lines += [
-        "",
-        f"a share is told of {found.min_samples} results or more;"
-        f" a grep over the whole transcript would have passed {found.score.grep_passed:,} of"
-        f" {judged:,}, {found.score.grep_wrong:,} of them wrongly",
-        f"results took ≈{tokens(found.cost.tokens)} tokens of their parents' contexts;"
-        f" compliance would have saved ≈{tokens(found.cost.excess)}",
+        one_line(f"{each.name}: the policy's rules say {each.drift}, its definition does not")
+        for each in found.types
+        if each.drift
     ]
-    if found.score.codes:
-        codes = ", ".join(f"{code} {count}" for code, count in found.score.codes.items())
-        lines.append(f"findings: {one_line(codes)}")
     if len(found.days) > 1:
         lines += ["", *_days(found)]
     if found.failed:
@@ -72,6 +66,25 @@ def summed(found: Compliance, short: Mapping[str, str]) -> list[str]:
         one_line(f"{each.agent_type} reviewed more files than one review holds well")
         for each in found.too_wide
     ]
+    return lines
+
+
+def _sums(found: Compliance) -> list[str]:
+    score, cost = found.score, found.cost
+    grep = (
+        f"a grep over the whole transcript would have passed {score.grep_passed:,} of"
+        f" {score.judged:,}, {score.grep_wrong:,} of them wrongly"
+    )
+    spent = f"results took ≈{tokens(cost.tokens)} tokens of their parents' contexts"
+    saved = f"compliance would have saved ≈{tokens(cost.excess)}"
+    retried = f"requests after a block spent {tokens(cost.retries)}"
+    lines = [
+        f"a share is told of {found.min_samples} results or more; {grep}",
+        f"{spent}; {saved}; {retried}",
+    ]
+    if score.codes:
+        codes = ", ".join(f"{code} {count}" for code, count in score.codes.items())
+        lines.append(f"findings: {one_line(codes)}")
     return lines
 
 

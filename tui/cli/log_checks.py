@@ -13,7 +13,7 @@ from ...collectors.clean import clean_title
 from ...collectors.own_logs.log_parts import KEPT_BYTES, find_parts
 from ...collectors.own_logs.logs import logs_of
 from ...collectors.plugin.log import ANSWERING, FAULTS_BYTES, fault_path, older_faults
-from ...collectors.tail import open_regular
+from ...collectors.regular import open_regular
 from ...core.store.log_facts import Log
 from .checks import Check, plural, well, wrong
 

@@ -1,4 +1,4 @@
-"""What an agent returned, and what it was given at its start."""
+"""What an agent returned, whether that complies, and what it was given at its start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from ..agent_report import agent_report
 from ..formats import one_line
 from .reading import ReadingScreen
 
@@ -17,14 +18,13 @@ GIVEN: Final = "What ctxtop gave it at its start"
 
 
 class AgentScreen(ReadingScreen):
-    """Shows the text at once, and below it what the store has of the agent's start."""
+    """Shows the report at once, and below it what the store has of the agent's start."""
 
     def __init__(self, agent: Agent, title: str) -> None:
-        self._agent = agent
-        text = agent.result.text if agent.result else agent.reply
-        self._text = text or f"{agent.agent_type} has not returned anything yet."
+        self._agent: Final = agent
+        self._report: Final = agent_report(agent)
         crumbs = one_line(f"sessions › {title} › {agent.agent_type} {agent.description}")
-        super().__init__(crumbs, Content(self._text))
+        super().__init__(crumbs, self._report)
 
     def on_mount(self) -> None:
         """Ask what it was given."""
@@ -41,4 +41,4 @@ class AgentScreen(ReadingScreen):
         if isinstance(found, list) and found:
             heading = Content.styled(GIVEN, "bold $accent")
             given = Content("\n".join(f"  {one_line(line)}" for line in found))
-            self.show(Content("\n").join([Content(self._text), Content(""), heading, given]))
+            self.show(Content("\n").join([self._report, Content(""), heading, given]))

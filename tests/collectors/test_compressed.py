@@ -1,0 +1,292 @@
+"""Markers, blocks and skills in agents' transcripts, and the verdicts that are made of them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.core import fleet
+from ctxtop.core.compliance.codes import Verdict
+from ctxtop.core.compliance.findings import labels
+from ctxtop.core.policy.layers import COMMON, Given, Policies, resolve
+from ctxtop.core.policy.policy import Origin as Where
+from ctxtop.core.store import compliance_queries as queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.facts import MarkerOrigin
+from ctxtop.core.store.writer import Writer
+
+from ..dump import dump
+from ..recorder import Recorder
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    JsonLine,
+    append,
+    assistant,
+    attachment,
+    encode,
+    launch,
+    notification,
+    text,
+    tool,
+    tool_result,
+    user,
+    write,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+    from ctxtop.core.agents import Agent
+    from ctxtop.core.compliance.states import Ruling
+
+AGENT = "a1"
+GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"
+BAD = "I built it, and this is how."
+BLOCKED = "Stop hook feedback:\n[check]: say it again"
+
+
+def say(message: str, words: str, **fields: Any) -> JsonLine:  # noqa: ANN401 -- any field
+    return assistant(message, content=[text(words)], **fields)
+
+
+def skill(name: str = "compress-output", body: str = "Begin with [COMPRESSED].") -> JsonLine:
+    head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
+    base = f"Base directory for this skill: /x/{name}\n\n{body}"
+    return user([text(head), text(base)], isMeta=True)
+
+
+class Told:
+    """A folder with one session and one agent, and what the store says of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.session = root / "projects" / PROJECT / f"{SESSION}.jsonl"
+        self.agent = self.session.with_suffix("") / "subagents" / f"agent-{AGENT}.jsonl"
+        self.store = root / "state" / "ctxtop.db"
+        self.kind = "worker"
+
+    def tell(self, *lines: JsonLine | bytes, back: str | None = "x") -> None:
+        """Write the agent's transcript, and that it came back."""
+        write(self.agent, lines)
+        ended = [] if back is None else [notification(AGENT, back, tool_use_id="toolu_1", at=90)]
+        write(self.session, [user("do it"), launch("toolu_1", self.kind), *ended])
+        meta = f'{{"agentType":"{self.kind}","toolUseId":"toolu_1","spawnDepth":1}}'
+        self.agent.with_suffix(".meta.json").write_text(meta, encoding="utf-8")
+
+    def define(self, *skills: str) -> None:
+        path = self.root / "agents" / f"{self.kind}.md"
+        path.parent.mkdir(exist_ok=True)
+        listed = ", ".join(skills)
+        head = f"---\nname: {self.kind}\ndescription: works\nskills: [{listed}]\n---\nWork.\n"
+        path.write_text(head, encoding="utf-8")
+
+    def scan(self) -> None:
+        with closing(Writer(self.store)) as writer:
+            Collector(ClaudeFolder(self.root.resolve()), writer, Recorder()).scan()
+
+    def agents(self, policies: Policies = COMMON) -> tuple[Agent, int | None]:
+        self.scan()
+        with closing(open_reader(self.store)) as db:
+            sessions = fleet.read_sessions(db, 0, policies=policies)
+            (agent,) = fleet.read_agents(db, sessions, policies=policies)
+            return agent, sessions[0].agents_failed
+
+    def ruling(self) -> Ruling:
+        agent, _ = self.agents()
+        assert agent.ruling is not None
+        return agent.ruling
+
+    def db(self) -> sqlite3.Connection:
+        self.scan()
+        return open_reader(self.store)
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path / "claude")
+
+
+def test_where_each_marker_stands(told: Told) -> None:
+    """Each place where R000-01 says that a grep is fooled, and those that we saw besides."""
+    lines = [
+        user("Return it as [COMPRESSED]."),
+        attachment("hook_additional_context", content=["A sibling said [COMPRESSED] …"]),
+        skill(),
+        attachment("skill_listing", content="compress-output: [COMPRESSED]"),
+        say("m1", "no mark here"),
+        assistant("m2", content=[tool("Bash", "t1", command="grep -F '[COMPRESSED]' x")]),
+        tool_result("t1", "1: [COMPRESSED]", {"stdout": "1: [COMPRESSED]"}),
+        {"type": "api-request-blob", "hash": "h", "message": "[COMPRESSED]"},
+        say("m3", GOOD),
+        user("Stop hook feedback:\n[check]: no [COMPRESSED]", isMeta=True),
+        say("m4", f"Here.\n{GOOD}"),
+    ]
+    told.tell(*lines)
+    data = told.agent.read_bytes()
+    with closing(told.db()) as db:
+        found = queries.markers(db)
+        assert [each.origin for each in found] == [
+            MarkerOrigin.TASK_PROMPT,
+            MarkerOrigin.INJECTED_CONTEXT,
+            MarkerOrigin.SKILL_TEXT,
+            MarkerOrigin.OTHER,
+            MarkerOrigin.OTHER,
+            MarkerOrigin.TOOL_RESULT,
+            MarkerOrigin.REQUEST_COPY,
+            MarkerOrigin.ASSISTANT,
+            MarkerOrigin.HOOK_FEEDBACK,
+            MarkerOrigin.ASSISTANT,
+        ]
+        for each in found:
+            line = data[each.offset :].partition(b"\n")[0]
+            assert line.startswith(b"{")
+            assert b"[COMPRESSED]" in line
+        assert [each.text for each in found if each.text] == [GOOD, f"Here.\n{GOOD}"]
+        (block,) = queries.blocks(db)
+        assert block.text == "[check]: no [COMPRESSED]"
+        assert [each.name for each in queries.given_skills(db)] == ["compress-output"]
+
+
+def test_a_session_s_own_lines_are_not_searched(told: Told) -> None:
+    told.tell(say("m1", GOOD))
+    append(told.session, [say("s1", GOOD), user(BLOCKED, isMeta=True), skill()])
+    with closing(told.db()) as db:
+        assert [each.origin for each in queries.markers(db)] == [MarkerOrigin.ASSISTANT]
+        assert not queries.blocks(db)
+        assert not queries.given_skills(db)
+
+
+def test_a_marker_in_a_broken_line_is_passed_over(told: Told) -> None:
+    told.tell(say("m1", BAD), b'{"type":"user","message":"[COMPRESSED]', say("m2", GOOD))
+    with closing(told.db()) as db:
+        assert len(queries.markers(db)) == 1
+
+
+RUNS = {
+    "compliant": ([skill(), say("m1", GOOD)], []),
+    "non_compliant": ([skill(), say("m1", BAD)], ["V01"]),
+    "forced": ([skill(), say("m1", BAD), user(BLOCKED, isMeta=True), say("m2", GOOD)], []),
+    "exhausted": (
+        [skill(), say("m1", BAD), user(BLOCKED, isMeta=True), say("m2", BAD)],
+        ["V01"],
+    ),
+    "clobbered": ([skill(), say("m1", GOOD), user("And?"), say("m2", "Done.")], ["V01", "V16"]),
+    "not_required": ([say("m1", BAD)], []),
+}
+
+
+@pytest.mark.parametrize("verdict", RUNS)
+def test_the_verdict_on_a_transcript(told: Told, verdict: str) -> None:
+    lines, codes = RUNS[verdict]
+    told.tell(user("Build it"), *lines)
+    agent, failed = told.agents()
+    assert agent.ruling is not None
+    assert (agent.ruling.verdict, labels(agent.ruling.violations)) == (verdict, codes)
+    assert failed == (1 if codes else 0)
+    blocked = verdict in {"forced", "exhausted"}
+    assert agent.ruling.blocked is blocked
+    # Of the one request after the block: what it saw and what it said.
+    assert agent.ruling.retry_tokens == (1050 if blocked else 0)
+
+
+def test_a_message_of_several_lines_is_judged_whole(told: Told) -> None:
+    told.tell(skill(), say("m1", "Let me see."), say("m2", "Well, then:"), say("m2", GOOD))
+    assert labels(told.ruling().violations) == ["V02"]
+
+
+def test_one_at_work_is_not_judged_yet(told: Told) -> None:
+    told.tell(skill(), say("m1", BAD), back=None)
+    registry = told.root / "sessions" / f"{os.getpid()}.json"
+    registry.parent.mkdir()
+    registry.write_text(
+        f'{{"pid":{os.getpid()},"sessionId":"{SESSION}","status":"busy"}}', encoding="utf-8"
+    )
+    agent, failed = told.agents()
+    assert (agent.status, failed) == ("running", 0)
+    assert agent.ruling is not None
+    assert agent.ruling.verdict is Verdict.UNKNOWN
+
+
+def test_a_definition_declares_what_no_transcript_shows(told: Told) -> None:
+    told.tell(say("m1", BAD))
+    told.define("compress-output")
+    assert told.ruling().expected.ground == "declared"
+    assert told.ruling().verdict is Verdict.NON_COMPLIANT
+    told.define()
+    assert told.ruling().verdict is Verdict.NOT_REQUIRED
+
+
+def test_a_skill_that_the_agent_took_itself_asks_for_nothing(told: Told) -> None:
+    told.tell(say("m1", "I look at the skill."), skill(), say("m2", BAD))
+    assert told.ruling().verdict is Verdict.NOT_REQUIRED
+
+
+def test_a_name_alone_is_enough_only_without_a_definition(told: Told) -> None:
+    told.kind = "reviewer"
+    told.tell(say("m1", BAD))
+    assert told.ruling().expected.ground == "rule"
+    told.define()
+    assert told.ruling().verdict is Verdict.NOT_REQUIRED
+
+
+def test_a_policy_can_ask_for_it_or_not_at_all(told: Told) -> None:
+    told.tell(say("m1", BAD))
+
+    def under(key: str, value: object) -> tuple[Verdict | None, int | None]:
+        policy = resolve([Given(key, value, Where.USER_FILE, "x.toml")])
+        agent, failed = told.agents(Policies(policy))
+        return agent.ruling.verdict if agent.ruling else None, failed
+
+    assert under("compliance.rules", {"worker": "output"}) == (Verdict.NON_COMPLIANT, 1)
+    assert under("compliance.mode", "off") == (None, 0)
+
+
+def test_an_agent_without_a_file_is_judged_by_what_it_returned(told: Told) -> None:
+    told.kind = "node-backend"
+    told.tell(say("m1", GOOD), back=GOOD.replace("worker", "node-backend"))
+    told.agent.unlink()
+    told.agent.with_suffix(".meta.json").unlink()
+    ruling = told.ruling()
+    assert (ruling.verdict, ruling.origin, ruling.grep) == (Verdict.COMPLIANT, None, None)
+
+
+def test_however_it_is_read_the_rows_are_the_same(tmp_path: Path) -> None:
+    lines: list[JsonLine | bytes] = [
+        user("[COMPRESSED]?"),
+        skill(),
+        say("m1", GOOD),
+        user(BLOCKED, isMeta=True),
+        say("m2", "a"),
+        say("m2", GOOD),
+    ]
+    whole, pieces = Told(tmp_path / "one"), Told(tmp_path / "two")
+    whole.tell(*lines)
+    whole.scan()
+    pieces.tell(*lines)
+    data = encode(lines)
+    pieces.agent.write_bytes(b"")
+    for place in range(0, len(data), 97):
+        with pieces.agent.open("ab") as file:
+            file.write(data[place : place + 97])
+        pieces.scan()
+    # A line that is appended again says nothing new.
+    append(pieces.agent, lines[1:4])
+    pieces.scan()
+    for table in ("marker", "feedback", "given_skill"):
+        assert dump(whole.store)[table] == dump(pieces.store)[table]
+        assert dump(whole.store)[table]
+
+
+def test_a_file_that_is_written_anew_forgets_what_it_said(told: Told) -> None:
+    told.tell(skill(), say("m1", GOOD))
+    told.scan()
+    told.tell(user("x"), say("m1", BAD))
+    with closing(told.db()) as db:
+        assert not queries.markers(db)
+        assert not queries.given_skills(db)

@@ -1,0 +1,198 @@
+"""`ctxtop check` and `ctxtop compliance`: what programs and people read."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from ctxtop.tui.cli import main
+
+from ..transcripts import PROJECT, SESSION, assistant, launch, notification, text, user, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GOOD = "[COMPRESSED] agent_type: node-backend\nChanged files: a.ts\nResult: ok"
+REVIEW = (
+    "[COMPRESSED] agent_type: reviewer\nFiles reviewed: a.py\n"
+    "Critical: a.py:3 — wrong rate\nVerdict: FAIL (1/0)"
+)
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 -- any JSON
+        return json.loads(self.out)
+
+
+Run = "Callable[..., Ended]"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    def call(*words: str, given: str = "") -> Ended:
+        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ended(ended.value.code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def config(home: Path) -> Path:
+    """A session with a builder that complies, one that does not, and a reviewer."""
+    folder = home / ".claude"
+    session = folder / "projects" / PROJECT / f"{SESSION}.jsonl"
+    lines = [user("do it")]
+    for number, (kind, words) in enumerate(
+        (("node-backend", GOOD), ("node-backend", "x\n" * 400), ("reviewer", REVIEW))
+    ):
+        lines.append(launch(f"toolu_{number}", kind, at=number))
+        done = notification(f"a{number}", words, tool_use_id=f"toolu_{number}", at=60 + number)
+        lines.append(done)
+        own = session.with_suffix("") / "subagents" / f"agent-a{number}.jsonl"
+        write(own, [user("do"), assistant(f"m{number}", content=[text(words)])])
+        meta = {"agentType": kind, "toolUseId": f"toolu_{number}", "spawnDepth": 1}
+        own.with_suffix(".meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    write(session, lines)
+    return folder
+
+
+def test_check_says_what_is_wrong_with_one_text(run: Callable[..., Ended]) -> None:
+    ended = run(
+        "check", "--agent-type", "node-backend", "--json", given=f"I completed it.\n{GOOD}\n"
+    )
+    assert (ended.code, ended.err) == (0, "")
+    assert list(ended.json)[:4] == ["verdict", "violations", "warnings", "lines"]
+    assert ended.json["verdict"] == "non_compliant"
+    assert ended.json["violations"] == ["V02", "V10"]
+    assert (ended.json["warnings"], ended.json["lines"]) == ([], 4)
+    assert ended.json["findings"][0] == {
+        "code": "V02",
+        "name": "TEXT_BEFORE_MARKER",
+        "line": 1,
+        "text": "I completed it.",
+        "why": "There is text before the line with the marker.",
+    }
+
+
+def test_check_reads_a_file_for_people(run: Callable[..., Ended], home: Path) -> None:
+    (home / "review.txt").write_text(REVIEW, encoding="utf-8")
+    ended = run("check", str(home / "review.txt"), "--format", "review")
+    assert (ended.code, ended.out) == (0, "compliant  4 lines, 104 characters\n")
+    ended = run("check", "-", "--format", "output", "--agent-type", "other", given=GOOD)
+    assert ended.out.splitlines()[1:] == [
+        "V04  The line with the marker names another type than the agent has.",
+        "  line 1: [COMPRESSED] agent_type: node-backend",
+    ]
+
+
+def test_check_obeys_the_policy_and_no_escape_sequence(run: Callable[..., Ended]) -> None:
+    hostile = f"{GOOD}\n\x1b[31mmore\x1b]0;owned\x07"
+    ended = run("check", "--set", "compliance.line_limit=2", given=hostile)
+    assert "V05" in ended.out
+    assert "\x1b" not in ended.out
+
+
+def test_check_says_what_it_cannot_read(run: Callable[..., Ended], home: Path) -> None:
+    ended = run("check", str(home / "none"))
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        f"ctxtop: {home}/none cannot be read (No such file or directory):"
+        " name a file with the text\n"
+    )
+    assert run("check", "--format", "other").code == 2
+
+
+def test_compliance_by_type_and_day(run: Callable[..., Ended], config: Path) -> None:
+    ended = run("compliance", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    found = ended.json
+    assert (found["judged"], found["passed_share"], found["min_samples"]) == (3, None, 10)
+    assert found["verdicts"]["compliant"] == 2
+    assert [(each["agent_type"], each["judged"]) for each in found["types"]] == [
+        ("node-backend", 2),
+        ("reviewer", 1),
+    ]
+    assert [each["day"] for each in found["days"]] == ["2026-11-20"]
+    (failed,) = found["failed"]
+    assert (failed["agent_id"], failed["verdict"], failed["violations"]) == (
+        "a1",
+        "non_compliant",
+        ["V01"],
+    )
+    assert found["reviewed"] == [
+        {
+            "session_id": SESSION,
+            "agent_id": "a2",
+            "agent_type": "reviewer",
+            "at": "2026-11-20T10:01:02.000Z",
+            "severity": "critical",
+            "path": "a.py",
+            "line": 3,
+            "last_line": 3,
+            "text": "wrong rate",
+        }
+    ]
+    # 400 lines that say nothing, less what the other result of the format took.
+    assert found["excess_tokens"] > 300
+    assert (found["grep_passed"], found["grep_wrong"], found["too_wide"]) == (2, 0, [])
+
+
+def test_compliance_of_one_type_and_with_fewer_samples(
+    run: Callable[..., Ended], config: Path
+) -> None:
+    words = ("--type", "node-backend", "--set", "compliance.min_samples=2", "--json")
+    found = run("compliance", *words).json
+    assert (found["judged"], found["passed_share"], found["first_pass_share"]) == (2, 0.5, 0.5)
+
+
+def test_compliance_for_people(run: Callable[..., Ended], config: Path) -> None:
+    ended = run("compliance")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split()[:3] == ["TYPE", "EXPECTED", "RESULTS"]
+    assert any("not compliant" in line and "V01" in line for line in lines)
+    assert any(line.startswith("critical") and "wrong rate" in line for line in lines)
+    assert "a grep over the whole transcript would have passed 2 of 3" in ended.out
+
+
+def test_sessions_and_agents_tell_it_too(run: Callable[..., Ended], config: Path) -> None:
+    (session,) = run("sessions", "--json").json
+    assert (session["agents"], session["agents_noncompliant"]) == (3, 1)
+    assert "3 ✗1" in run("sessions").out
+    told = run("agents").out
+    assert "✓ FAIL 1/0" in told
+    assert "✗ V01" in told
+
+
+def test_without_agents_there_is_nothing_to_tell(run: Callable[..., Ended], home: Path) -> None:
+    write(home / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl", [user("hi")])
+    assert run("compliance").out == "no agents yet\n"
+    assert run("compliance", "--json").json["judged"] == 0
