@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,9 @@ SUMMARY: Final = (
     "<analysis>Everything was looked at.</analysis>\n"
     "<summary>\n1. Primary Request and Intent: the work goes on.\n2. Files: src/shop.py\n</summary>"
 )
+
+_WAITS: Final = re.compile(r"SUMMARY TAKES (\d+) S")
+"""In the instructions for the summariser: how long it takes."""
 
 OVERLOADED: Final = (529, "Overloaded")
 
@@ -92,7 +96,9 @@ class ScriptedApi:
         messages: list[Json] = body.get("messages", [])
         if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
             exchange["what"] = "summary"
-            return Step([{"type": "text", "text": SUMMARY}], 30_000, 400)
+            waits = [_WAITS.search(text) for text in texts_of(messages[-1])]
+            wait_s = max((float(found[1]) for found in waits if found), default=0.0)
+            return Step([{"type": "text", "text": SUMMARY}], 30_000, 400, wait_s=wait_s)
         # `/model` asks the new model for one token, to see whether it may be used.
         exchange["what"] = "probe" if body.get("max_tokens") == 1 else "answer"
         step, text = next_step(messages)

@@ -19,10 +19,13 @@
  * and names no model. `$.session.compact` needs an idle session and rejects in a turn.
  */
 
-const POLL_MS = 500 // a request is taken within 3 s, and a look is one listing of a folder
+const POLL_MS = 1000 // a request is taken within 3 s, and a look is one listing of a folder
 const FLUSH_MS = 100 // the turn and what it measured are one process
 const QUEUE_MOST = 64 // of what a command that hangs keeps waiting
 const CALL_MS = 10_000 // the command takes 40 ms
+
+// The words of 2.1.329 in a turn, and where there is nothing to summarise.
+const REFUSALS = /turn is running|not enough messages/i
 
 let settings = null
 let isInteractive = false
@@ -118,7 +121,8 @@ async function compact($, text) {
     if (done?.skip !== undefined) return { state: 'refused', why: String(done.skip) }
     return { state: 'done', pre_tokens: done?.tokensBefore, post_tokens: done?.tokensAfter }
   } catch (error) {
-    return { state: 'refused', why: String(error?.message ?? error) }
+    const why = String(error?.message ?? error)
+    return { state: REFUSALS.test(why) ? 'refused' : 'failed', why }
   }
 }
 
