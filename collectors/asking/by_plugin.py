@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from ..clean import clean_title
 from ..plugin import exchange
-from .boundary import NewBoundary
 from .outcome import NotCompactedError, Via, Why
 from .waiting import COMPACT_S, wait_for
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...core.store.facts import LiveSession
-    from .boundary import BoundaryWatch
+    from .boundary import BoundaryWatch, NewBoundary
     from .receipts import Asking
 
 TAKE_S: Final = 4.0
@@ -58,19 +57,20 @@ def ask(asking: Asking, watch: BoundaryWatch) -> NewBoundary | None:
     if not wait_for(lambda: None if os.path.lexists(path) else True, TAKE_S) and _withdraw(path):
         return None
 
-    def look() -> NewBoundary | dict[str, object] | None:
-        return watch.look() or asking.result()
+    def look() -> tuple[NewBoundary | None, dict[str, object] | None] | None:
+        found = watch.look(), asking.result()
+        return found if any(found) else None
 
-    found = wait_for(look, COMPACT_S)
-    if found is None:
+    boundary, result = wait_for(look, COMPACT_S) or (None, None)
+    if boundary:
+        # Its result is on the way, and ours must come after it.
+        wait_for(asking.result, AFTER_S)
+        return boundary
+    if result is None:
         raise NotCompactedError(
             Why.FAILED, f"no compaction after {COMPACT_S:.0f} s: look at the session"
         )
-    if isinstance(found, NewBoundary):
-        # Its result is on the way, and ours must come after it.
-        wait_for(asking.result, AFTER_S)
-        return found
-    return _after(found, watch)
+    return _after(result, watch)
 
 
 def _withdraw(path: Path) -> bool:

@@ -18,6 +18,7 @@ MIGRATION_NAMES: Final = (
     "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
+    "m013_measurements",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -82,10 +82,13 @@ def test_all_is_well(scanned: Places) -> None:
         "settings",
         "definitions",
         "save flow",
+        "measurements",
         "troubles",
         "disk",
         "hook log",
         "status line",
+        "plugin log",
+        "asked compactions",
         "sqlite",
         "token table",
         "terminal",
@@ -284,7 +287,8 @@ def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, lo
     path.mkdir()
     assert record(str(path), "Stop", b"{}")
     check = the_wrong_one(check_all(scanned))
-    assert check.name == {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line"}[log]
+    names = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.PLUGIN: "plugin log"}
+    assert check.name == names[log]
     assert "Is a directory" in check.detail
 
     path.rmdir()

@@ -56,6 +56,7 @@ TABLES = {
     "live",
     "log_bad_line",
     "log_part",
+    "measurement",
     "model_use",
     "plugin",
     "reply",

@@ -34,7 +34,11 @@ MOMENT_DIGITS: Final = 14
 
 MEGABYTE: Final = 1_000_000
 
-_NAMES: Final = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line"}
+_NAMES: Final = {
+    Log.HOOKS: "hook log",
+    Log.STATUS_LINE: "status line",
+    Log.PLUGIN: "plugin log",
+}
 
 
 class _Fault(msgspec.Struct, frozen=True):
