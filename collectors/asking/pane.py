@@ -6,11 +6,13 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..registry import linux_field
 from .outcome import NotCompactedError, Why
 from .prompt_box import find_box
 
@@ -24,6 +26,9 @@ TMUX_S: Final = 5.0
 
 _FORMAT: Final = "#{pane_tty}\t#{pane_id}\t#{pane_dead}\t#{pane_in_mode}\t#{synchronize-panes}"
 _CURSOR: Final = "#{cursor_x},#{cursor_y},#{pane_in_mode},#{synchronize-panes}"
+_TTY_FIELD: Final = 7
+"""Of /proc/PID/stat, as proc(5) counts."""
+
 _OFF: Final = frozenset({"", "0", "off"})
 
 
@@ -51,7 +56,9 @@ class Pane(msgspec.Struct, frozen=True):
 
     def type(self, text: str) -> None:
         """Type a text as it stands."""
-        self._run("send-keys", "-t", self.pane_id, "-l", "--", text)
+        # At the end of an argument tmux takes it for the end of the command.
+        plain = f"{text[:-1]}\\;" if text.endswith(";") else text
+        self._run("send-keys", "-t", self.pane_id, "-l", "--", plain)
 
     def press(self, key: str) -> None:
         """Press a key by its name in tmux."""
@@ -68,10 +75,9 @@ def find_pane(pid: int) -> Pane | None:
     if shutil.which("tmux") is None:
         return None
     try:
-        process = psutil.Process(pid)
-        terminal = process.terminal()
+        terminal = _terminal(pid)
         # An environment holds secrets: nothing but this one is looked at.
-        named = process.environ().get("TMUX", "")
+        named = psutil.Process(pid).environ().get("TMUX", "")
     except (psutil.Error, OSError):
         return None
     if terminal is None:
@@ -83,9 +89,28 @@ def find_pane(pid: int) -> Pane | None:
             continue
         for line in listed.splitlines():
             tty, pane_id, dead, *_ = line.split("\t")
-            if tty == terminal and dead in _OFF:
+            if dead in _OFF and _device(tty) == terminal:
                 return Pane(socket, pane_id)
     return None
+
+
+def _terminal(pid: int) -> int | None:
+    """Say which device is a process's terminal."""
+    if sys.platform == "linux":
+        # psutil lists the terminals once: it does not know one that was opened since.
+        field = linux_field(pid, _TTY_FIELD)
+        return int(field) or None if field else None
+    import psutil
+
+    name = psutil.Process(pid).terminal()
+    return _device(name) if name else None
+
+
+def _device(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_rdev
+    except OSError:
+        return None
 
 
 def _sockets(named: str) -> list[str]:
