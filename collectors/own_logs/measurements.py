@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from ...core.models import LARGE_MARK
+from ...core.store.facts import WindowSeen
 from ...core.store.log_facts import LogFacts, Measurement
 from ..clean import clean_title
 from ..transcripts.lines import Count, Usage
@@ -59,7 +60,8 @@ def read_measurements(lines: Iterable[RawLine], at: int) -> LogFacts:
             found.append(_read(offset, line, at))
         except BadRecordError as error:
             bad.append(bad_line(offset, line, error))
-    return LogFacts(measurements=tuple(found), bad=tuple(bad))
+    windows = [window for measured in found if (window := _window(measured))]
+    return LogFacts(measurements=tuple(found), windows=tuple(windows), bad=tuple(bad))
 
 
 def _read(offset: int, line: bytes, at: int) -> Measurement:
@@ -92,6 +94,12 @@ def _read(offset: int, line: bytes, at: int) -> Measurement:
         aborted=given.aborted,
         detail=_detail(decode(record.given, _object)),
     )
+
+
+def _window(told: Measurement) -> WindowSeen | None:
+    if not (told.model and told.window_tokens):
+        return None
+    return WindowSeen(told.session_id, told.model, told.window_tokens, told.at, measured=True)
 
 
 def _title(text: str | None) -> str | None:

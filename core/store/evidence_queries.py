@@ -62,7 +62,7 @@ def large_models(db: sqlite3.Connection, above: int) -> list[LargeRow]:
 
 
 def windows_seen(db: sqlite3.Connection) -> list[SeenRow]:
-    """List the windows that the client told, the newest word of each session and model last."""
+    """List the windows that the client told, by session and model the newest."""
     return records(SeenRow, db, _SEEN, [])
 
 
@@ -114,12 +114,8 @@ ORDER BY 1, 2, 3
 
 _SEEN: Final = """
 SELECT w.session_id, w.model, s.model AS asked_model, s.client_version, w.window_tokens, w.measured
-FROM (
-    SELECT session_id, model, window_tokens, at, 0 AS measured FROM window_seen
-    UNION ALL
-    SELECT session_id, model, window_tokens, MAX(at), 1 FROM measurement
-    WHERE window_tokens IS NOT NULL AND model IS NOT NULL GROUP BY session_id, model) w
+FROM window_seen w
 LEFT JOIN file f ON f.session_id = w.session_id AND f.kind = 'session' AND f.gone = 0
 LEFT JOIN session s USING (file_id)
-ORDER BY w.at, w.measured
+ORDER BY w.at
 """

@@ -21,7 +21,7 @@ SNAPSHOTS_KEPT: Final = 500
 """By session: one an answer, and no chart has more columns; the newest of a model stays."""
 
 MEASUREMENTS_KEPT: Final = 2000
-"""By session: two a turn, a thousand turns; the newest window of a model stays."""
+"""By session: two a turn, a thousand turns."""
 
 PartKey = tuple[Log, str]
 """A part's log and mark."""
@@ -144,11 +144,6 @@ DELETE FROM status_snapshot WHERE session_id = :session_id AND (part_id, offset)
 
 _MEASUREMENTS_FORGET: Final = """
 DELETE FROM measurement WHERE session_id = :session_id AND (part_id, offset) IN (
-    SELECT part_id, offset FROM (
-        SELECT part_id, offset,
-            ROW_NUMBER() OVER (ORDER BY at DESC, part_id DESC, offset DESC) AS place,
-            ROW_NUMBER() OVER (PARTITION BY model, window_tokens IS NULL
-                ORDER BY at DESC, part_id DESC, offset DESC) AS place_of_model
-        FROM measurement WHERE session_id = :session_id)
-    WHERE place > :kept AND place_of_model > 1)
+    SELECT part_id, offset FROM measurement WHERE session_id = :session_id
+    ORDER BY at DESC, part_id DESC, offset DESC LIMIT -1 OFFSET :kept)
 """

@@ -29,6 +29,10 @@ SUMMARY: Final = (
 _WAITS: Final = re.compile(r"SUMMARY TAKES (\d+) S")
 """In the instructions for the summariser: how long it takes."""
 
+_FAILS: Final = "SUMMARY FAILS"
+
+BROKEN: Final = (400, "The summary was not made.")
+
 OVERLOADED: Final = (529, "Overloaded")
 
 _KINDS: Final = {400: "invalid_request_error", 429: "rate_limit_error", 529: "overloaded_error"}
@@ -96,6 +100,8 @@ class ScriptedApi:
         messages: list[Json] = body.get("messages", [])
         if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
             exchange["what"] = "summary"
+            if any(_FAILS in text for text in texts_of(messages[-1])):
+                return Step(error=BROKEN)
             waits = [_WAITS.search(text) for text in texts_of(messages[-1])]
             wait_s = max((float(found[1]) for found in waits if found), default=0.0)
             return Step([{"type": "text", "text": SUMMARY}], 30_000, 400, wait_s=wait_s)

@@ -90,6 +90,20 @@ def test_a_run_without_a_screen_pushes_too(lab: Lab, judge: Judge) -> None:
     assert found["session.measure"].context_tokens == 31_000
 
 
+def test_an_agent_s_turn_is_told_as_its_own(lab: Lab) -> None:
+    lab.define_agent("worker")
+    screen = lab.interactive("--plugin-dir", str(install_module(lab)))
+    screen.ask("Delegate. [[agent:worker|Build it <<say:Built.+++usage:9000/40>>&&&usage:30000]]")
+    screen.settle()
+    view = lab.ctxtop()
+    (agent,) = [each for each in view.agents if each.session_id == screen.session_id]
+    rows = pushed(lab, screen.session_id)
+    (own,) = [row for row in rows if row.agent_id == agent.agent_id]
+    assert (own.kind, own.output_tokens) == ("turn.complete", 40)
+    assert own.input_tokens is not None
+    assert {row.agent_id for row in rows if row.kind == "session.measure"} == {None}
+
+
 def test_an_installed_plugin_s_module_is_loaded(lab: Lab, judge: Judge) -> None:
     shutil.move(install_module(lab), lab.config / "skills" / "ctxtop")
     turn = lab.turn("Hi. [[say:ok&&&usage:31000]]")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.usefixtures("terminal")
 
 SOON_S = 3.0
 """From the request to the boundary, of which the scripted summary takes nothing."""
+
+DIALOG = "❯ 1. Yes"
 
 FILLED = "Hi. [[bash:seq 1 3&&&usage:21000]] [[say:ok&&&usage:52000/12]]"
 
@@ -56,6 +60,9 @@ def require_compacted(lab: Lab, session_id: str, ended: Ended, via: str) -> Json
     """The receipt says what the transcript says."""
     assert ended.code == 0, ended.err
     said: Json = json.loads(ended.out)
+    asked = datetime.fromisoformat(said["requested_at"])
+    at = datetime.fromisoformat(boundaries(lab, session_id)[-1]["timestamp"])
+    print(f"{via}: from the request to the boundary: {(at - asked).total_seconds():.2f} s")
     last = boundaries(lab, session_id)[-1]
     sizes = last["compactMetadata"]
     assert said["via"] == via
@@ -93,6 +100,36 @@ def test_an_idle_session_is_compacted_through_the_plugin(lab: Lab) -> None:
     assert confirm_once(str(lab.store), session_id) is None
     # The conversation goes on as after the client's own.
     screen.ask("On. [[say:ok&&&usage:9000]]")
+
+
+def test_the_next_prompt_is_told_once(lab: Lab) -> None:
+    code = (
+        "import sys; from ctxtop.collectors.plugin.answers.confirm import confirm_once;"
+        "print(confirm_once(sys.argv[1], sys.argv[2]) or '')"
+    )
+    words = [sys.executable, "-I", "-c", code, str(lab.store)]
+    command = f'{shlex.join(words)} "$CLAUDE_CODE_SESSION_ID"'
+    own = json.loads((lab.config / "settings.json").read_text(encoding="utf-8"))["hooks"]
+    own["UserPromptSubmit"].append({"hooks": [{"type": "command", "command": command}]})
+    lab.write_settings({"hooks": own})
+    screen = with_module(lab)
+    screen.ask(FILLED)
+    assert trigger(lab, screen.session_id).code == 0
+    for usage in (9_000, 9_100):
+        screen.ask(f"On. [[say:ok&&&usage:{usage}]]")
+    lab.new_exchanges()
+    sent = json.dumps(lab.exchanges[-1]["body"]["messages"])
+    assert sent.count("ctxtop compacted this session: 52k") == 1
+
+
+def test_a_summary_that_fails_is_said(lab: Lab) -> None:
+    screen = with_module(lab)
+    screen.ask(FILLED)
+    ended = trigger(lab, screen.session_id, "SUMMARY FAILS")
+    assert ended.code == 1, ended.err
+    print(ended.err)
+    assert boundaries(lab, screen.session_id) == []
+    assert "and it failed" in str(confirm_once(str(lab.store), screen.session_id))
 
 
 def test_a_long_summary_is_waited_for(lab: Lab) -> None:
@@ -158,10 +195,10 @@ def test_a_pane_is_not_touched_where_that_is_not_safe(lab: Lab) -> None:
     screen._tmux("send-keys", "-t", "lab", "-X", "cancel")
     screen.type('Fetch. [[tool:WebFetch|{"url": "http://127.0.0.1:1/x", "prompt": "?"}]]')
     screen.until_status("waiting")
-    before = screen.text()
+    screen.until(lambda: DIALOG in screen.text(), "the dialog")
     ended = trigger(lab, session_id)
     assert (ended.code, "waits" in ended.err) == (4, True)
-    assert screen.text() == before
+    assert DIALOG in screen.text()
     screen.press("Escape")
     assert boundaries(lab, session_id) == []
 

@@ -12,7 +12,7 @@ from ctxtop.collectors.plugin import log
 from ctxtop.collectors.plugin.module import keep
 from ctxtop.core.claims import Source
 from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import log_queries, log_writer
+from ctxtop.core.store import evidence_queries, log_queries, log_writer
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_facts import Log
 
@@ -163,7 +163,10 @@ def test_old_measurements_go_and_the_newest_window_stays(
     collector.scan()
 
     rows = kept(store)
-    assert [row.kind for row in rows] == ["session.measure"] + ["turn.complete"] * 3
+    assert [row.kind for row in rows] == ["turn.complete"] * 3
+    with closing(open_reader(store)) as db:
+        (seen,) = evidence_queries.windows_seen(db)
+    assert (seen.window_tokens, seen.measured) == (400_000, 1)
 
 
 def test_a_time_that_is_missing_is_the_file_s() -> None:

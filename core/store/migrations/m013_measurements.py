@@ -39,7 +39,6 @@ def m013_measurements(db: Database) -> None:
             PRIMARY KEY (part_id, offset)
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX measurement_session ON measurement (session_id, at);
-        CREATE INDEX measurement_window ON measurement (session_id, model, at, window_tokens)
-            WHERE window_tokens IS NOT NULL;
+        ALTER TABLE window_seen ADD COLUMN measured INTEGER NOT NULL DEFAULT 0;
         """
     )
