@@ -10,9 +10,10 @@ import msgspec
 from ..registry import read_registry
 from . import by_cli, by_plugin, by_tmux
 from .boundary import BoundaryWatch
+from .lock import locked
 from .outcome import NotCompactedError, Outcome, Via, Why
 from .pane import find_pane
-from .receipts import Asking, clean_up, locked
+from .receipts import Asking, clean_up
 
 if TYPE_CHECKING:
     from pathlib import Path

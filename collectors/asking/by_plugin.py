@@ -34,7 +34,7 @@ _TOO_FEW: Final = "not enough messages"
 
 def is_there(store: Path, live: LiveSession) -> bool:
     """Say whether the module of this very process has said that it runs."""
-    path = f"{exchange.asking_folder(str(store))}/{live.pid}.{exchange.ALIVE}"
+    path = f"{exchange.kept_folder(str(store))}/{live.pid}.{exchange.ALIVE}"
     try:
         exchange.check_folders(str(store))
         said = exchange.read(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,6 @@ from ..plugin import exchange
 from .outcome import NotCompactedError, Via, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .outcome import Outcome
 
 KEPT_S: Final = 14 * 24 * 3600.0
@@ -24,9 +22,6 @@ KEPT_S: Final = 14 * 24 * 3600.0
 
 LEFT_S: Final = 24 * 3600.0
 """After this what a killed process left in the folder is removed."""
-
-START_SLACK_S: Final = 1.0
-"""Two readings of one process's start differ by less."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -61,7 +56,7 @@ class Asking:
         self.via = via
         self._began = True
         asked = {"requested_at": self.requested_at, "via": via, "pid": os.getpid()}
-        exchange.write(str(self.path(exchange.ASKED)), self._about() | asked)
+        exchange.write(str(self.path(exchange.ASKED)), self.about(asked))
 
     def done(self, outcome: Outcome) -> None:
         """Keep that the client compacted."""
@@ -89,39 +84,12 @@ class Asking:
 
     def about(self, more: dict[str, Any]) -> dict[str, Any]:
         """Say whose request this is, and more."""
-        return self._about() | more
-
-    def _about(self) -> dict[str, Any]:
-        return {"session_id": self.session_id, "request": self.request}
+        return {"session_id": self.session_id, "request": self.request} | more
 
     def _end(self, how: dict[str, Any]) -> None:
         ended = {"at": exchange.now_ms(), "via": self.via, "why": None, "boundary_uuid": None}
         sizes = {"pre_tokens": None, "post_tokens": None}
-        exchange.write(str(self.path(exchange.RESULT)), self._about() | ended | sizes | how)
-
-
-@contextmanager
-def locked(store: Path, session_id: str) -> Iterator[None]:
-    """Hold a session's lock: one request at a time.
-
-    Raises NotCompactedError where another process holds it, OSError where the folder is not safe.
-    """
-    exchange.make_folders(str(store))
-    lock = Path(exchange.asking_folder(str(store)), f"{session_id}.{exchange.LOCK}")
-    mine = {"pid": os.getpid(), "start": _start_of(os.getpid()), "mark": secrets.token_hex(8)}
-    try:
-        exchange.write_once(str(lock), mine)
-    except FileExistsError:
-        _remove_stale(lock)
-        try:
-            exchange.write_once(str(lock), mine)
-        except FileExistsError:
-            raise _held(lock) from None
-    try:
-        yield
-    finally:
-        if _read(lock).get("mark") == mine["mark"]:
-            lock.unlink(missing_ok=True)
+        exchange.write(str(self.path(exchange.RESULT)), self.about(ended | sizes | how))
 
 
 def receipts(store: Path, now_ms: int) -> list[Receipt]:
@@ -152,9 +120,8 @@ def _remove(folder: Path, most_s: float) -> None:
     for path in folder.iterdir():
         with suppress(OSError):
             is_old = time.time() - path.lstat().st_mtime > most_s
-            if path.suffix == f".{exchange.ALIVE}":
-                is_old = not _is_running(path.stem)
-            if is_old and not path.is_dir():
+            # The module removes those of clients that have ended.
+            if is_old and path.suffix != f".{exchange.ALIVE}" and not path.is_dir():
                 path.unlink()
 
 
@@ -188,46 +155,3 @@ def _read(path: Path) -> dict[str, Any]:
         return exchange.read(str(path))
     except (OSError, ValueError):
         return {}
-
-
-def _remove_stale(lock: Path) -> None:
-    """Remove the lock of a process that has ended."""
-    held = _read(lock)
-    if held and _is_same_process(held):
-        return
-    aside = lock.with_name(f"{lock.name}.{secrets.token_hex(4)}")
-    with suppress(FileNotFoundError):
-        lock.rename(aside)
-        if _read(aside).get("mark") != held.get("mark"):
-            # Another process was faster, and this one is its own.
-            with suppress(FileExistsError):
-                os.link(aside, lock)
-        aside.unlink()
-
-
-def _held(lock: Path) -> NotCompactedError:
-    holder = _read(lock).get("pid")
-    return NotCompactedError(
-        Why.LIVE, f"process {holder} is asking this session to compact already: wait for it"
-    )
-
-
-def _is_same_process(held: dict[str, Any]) -> bool:
-    pid, start = held.get("pid"), held.get("start")
-    if not isinstance(pid, int) or not isinstance(start, (int, float)):
-        return False
-    now = _start_of(pid)
-    return now is not None and abs(now - start) < START_SLACK_S
-
-
-def _is_running(pid: str) -> bool:
-    return pid.isdecimal() and len(pid) < 11 and _start_of(int(pid)) is not None
-
-
-def _start_of(pid: int) -> float | None:
-    import psutil
-
-    try:
-        return psutil.Process(pid).create_time()
-    except (psutil.Error, ValueError, OverflowError):
-        return None

@@ -1,17 +1,17 @@
 """Small files between ctxtop and the module inside the client: requests, and how they ended.
 
-In the folder `asking` beside the logs of a store, 0700 like every file in it is 0600:
+In the folder `asking` beside the logs of a store, 0700, and each file in it 0600:
 
     SESSION.REQUEST.ask     a request that the module may take
     SESSION.REQUEST.taken   the same while it is carried out: who renames it has it
     SESSION.lock            one request a session at a time
-    PID.alive               the module of this client said that it runs
 
-and in its folder `kept`, until they are old:
+The module lists it every second, so what stays is in its folder `kept`:
 
     SESSION.REQUEST.asked   what was asked, when, and by which way
     SESSION.REQUEST.result  how it ended; without it after ORPHAN_S the request is an orphan
     SESSION.REQUEST.told    the same result, after the session was told of it
+    PID.alive               the module of this client said that it runs
 
 Every file is written whole under another name and then renamed. No link is followed.
 """
@@ -32,7 +32,7 @@ VERSION: Final = 1
 """Of the files' form."""
 
 LARGEST: Final = 64 * 1024
-"""Bytes of one file; the longest text is a tenth of it."""
+"""Bytes of one file; the longest text has 24,000, as JSON writes it at the worst."""
 
 TEXT_CHARS: Final = 2000
 """Of instructions for the summariser: a person types them in one line."""

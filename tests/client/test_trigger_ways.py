@@ -79,7 +79,7 @@ def seen_summary(lab: Lab) -> str:
 def with_module(lab: Lab) -> Screen:
     screen = lab.interactive("--plugin-dir", str(install_module(lab)))
     screen.until(
-        lambda: any(Path(exchange.asking_folder(str(lab.store))).glob("*.alive")), "the module"
+        lambda: any(Path(exchange.kept_folder(str(lab.store))).glob("*.alive")), "the module"
     )
     return screen
 
@@ -151,6 +151,9 @@ def test_an_idle_session_is_compacted_through_tmux(lab: Lab) -> None:
     require_compacted(lab, session_id, ended, "tmux")
     assert took < 2 * SOON_S
     assert "keep every word of the plan and of the names" in seen_summary(lab)
+    screen.ask("On. [[say:ok&&&usage:9000]]")
+    # Without a text a menu of commands is open when Enter comes.
+    require_compacted(lab, session_id, trigger(lab, session_id, "--via", "tmux"), "tmux")
     screen.ask("On. [[say:ok&&&usage:9000]]")
 
 

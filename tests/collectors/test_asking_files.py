@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.asking import receipts as receipts_module
+from ctxtop.collectors.asking.lock import locked
 from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
-from ctxtop.collectors.asking.receipts import Asking, clean_up, locked, receipts
+from ctxtop.collectors.asking.receipts import Asking, clean_up, receipts
 from ctxtop.collectors.plugin import exchange, module
 from ctxtop.collectors.plugin.answers import confirm
 from ctxtop.collectors.plugin.call import Call
@@ -292,19 +293,19 @@ def test_garbage_beside_receipts_is_passed_over(store: Path) -> None:
 
 def test_what_is_old_goes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = leave(store)
-    module.say_hello(str(store), os.getpid())
     module.say_hello(str(store), 2_147_483_646)
+    module.say_hello(str(store), os.getpid())
     asking = Asking(store, SESSION, "")
     asking.begin(Via.TMUX)
     clean_up(store)
-    alive = {each.name for each in folder(store).glob("*.alive")}
+    alive = {each.name for each in kept(store).glob("*.alive")}
     assert alive == {f"{os.getpid()}.alive"}
     assert path.exists()
     monkeypatch.setattr(receipts_module, "KEPT_S", -1.0)
     monkeypatch.setattr(receipts_module, "LEFT_S", -1.0)
     clean_up(store)
     assert not path.exists()
-    assert list(kept(store).iterdir()) == []
+    assert {each.name for each in kept(store).iterdir()} == alive
 
 
 def call(store: Path, session: object = SESSION, event: str = "UserPromptSubmit") -> Call:

@@ -102,8 +102,8 @@ def test_the_module_is_asked_first(subject: Subject) -> None:
     assert (outcome.pre_tokens, outcome.post_tokens) == (52_012, 2_949)
     (receipt,) = receipts(subject.store, 0)
     assert (receipt.state, receipt.via, receipt.boundary_uuid) == ("done", "plugin", "b-1")
-    left = {path.suffix for path in Path(exchange.asking_folder(str(subject.store))).iterdir()}
-    assert left == {".alive", ""}
+    left = [path.name for path in Path(exchange.asking_folder(str(subject.store))).iterdir()]
+    assert left == ["kept"]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_compaction_that_never_comes_is_given_up(
 def test_a_module_of_an_earlier_process_is_none(subject: Subject) -> None:
     register(subject)
     exchange.make_folders(str(subject.store))
-    path = Path(exchange.asking_folder(str(subject.store))) / f"{os.getpid()}.alive"
+    path = Path(exchange.kept_folder(str(subject.store))) / f"{os.getpid()}.alive"
     exchange.write(str(path), {"pid": os.getpid(), "at": STARTED - 1})
     register(subject, startedAt=exchange.now_ms())
     assert refused(subject, Via.PLUGIN).why is Why.UNSAFE

@@ -13,10 +13,12 @@
  * of an event must be a literal, or the module is not loaded. `$.fs` has read, write (0600,
  * not atomic), list, exists, stat, ancestors: nothing appends, renames or locks, so all that
  * is written is written by the command. `$.process.run` gives it stdin; the parent of that
- * process is the client. `session.start` comes once a process, also in `-p`, where
- * `isInteractive` is false; after `/clear` `$.session.id()` is another. `session.measure`
- * comes about 40 ms after `turn.complete` of the main conversation, not after a compaction,
- * and names no model. `$.session.compact` needs an idle session and rejects in a turn.
+ * process is the client. `session.start` comes once a process, also in `-p`: `isInteractive`
+ * is false there, and at its end the client waits for `session.end`. After `/clear`
+ * `$.session.id()` is another. `session.measure` comes about 40 ms after `turn.complete` of
+ * the main conversation, not after a compaction, and names no model; `turn.complete` of an
+ * agent has its `agentId`. `$.session.compact` takes as long as it takes, also from a timer,
+ * and rejects in a turn. A plugin in `<config>/skills/` is loaded like one of --plugin-dir.
  */
 
 const POLL_MS = 1000 // a request is taken within 3 s, and a look is one listing of a folder
