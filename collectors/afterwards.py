@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .judging import Judging
+from .line_files import LineFiles
 from .policy_files import PolicyFiles
 from .telling import TELL_S, Telling
 
@@ -36,7 +37,9 @@ class Afterwards:
         self._changed: Final = changed
         """Hears which sessions have new rows."""
         self._telling: Final = Telling(folder, writer, tell)
-        self._judging: Final = Judging(writer, policy_files or PolicyFiles(), tell)
+        files = policy_files or PolicyFiles()
+        self._judging: Final = Judging(writer, files, tell)
+        self._lines: Final = LineFiles(writer, files, tell)
         self._unjudged: set[str] = set()
         self._learner: Learner | None = None
         self._estimator: Estimator | None = None
@@ -52,15 +55,22 @@ class Afterwards:
         judged = self._judging.judge()
         if judged or has_other_policy:
             self._changed(judged)
+        self._lines.keep()
 
     def judge_new(self) -> None:
         """Log the levels that were reached by what was just read."""
         if not self._unjudged:
             return
         judged = self._judging.judge(self._unjudged)
-        self._unjudged.clear()
+        grown, self._unjudged = self._unjudged, set()
         if judged:
             self._changed(judged)
+        self._lines.keep(grown)
+
+    def keep_lines(self, shown: set[str]) -> None:
+        """Keep for the status line what its own last words changed."""
+        if shown:
+            self._lines.keep(shown)
 
     def count_texts(self) -> None:
         """Estimate the tokens of texts that were stored: the table for it takes long to load."""

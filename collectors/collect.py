@@ -183,7 +183,9 @@ class Collector:
             self._read_environments(live)
             touched |= {session.session_id for session in (*live, *(self._live or ()))}
             self._live = live
-        touched |= self.logs.read()
+        told = self.logs.read()
+        self.afterwards.keep_lines(told)
+        touched |= told
         if touched:
             self.listener.changed(Changed(frozenset(touched)))
 

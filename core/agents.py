@@ -10,15 +10,13 @@ import msgspec
 from .counter import Counted
 from .evidence import Seen
 from .outlook import NO_OUTLOOK, Outlook
+from .resumed import RESUMED_MS
 from .usage import Usage
 
 if TYPE_CHECKING:
     from .context import Context
     from .evidence import Evidence
     from .store.rows import AgentRow
-
-RESUMED_MS: Final = 2_000
-"""An agent that writes this long after it returned was sent another message."""
 
 
 class AgentStatus(StrEnum):

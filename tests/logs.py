@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def log_file(store: Path, log: Log = Log.HOOKS) -> Path:
     """Name the file that is written now, and make its folder."""
     path = logs_of(store) / log
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
     return path
 
 

@@ -258,12 +258,10 @@ class CtxtopApp(App[None]):
         self._read(f"sessions › {title} › {who_said(row)}", Content(row.text))
 
     def open_agent(self, agent: Agent, title: str) -> None:
-        """Show what an agent returned, or its last words."""
-        text = agent.result.text if agent.result else agent.reply
-        self._read(
-            f"sessions › {title} › {agent.agent_type} {agent.description}",
-            Content(text or f"{agent.agent_type} has not returned anything yet."),
-        )
+        """Show what an agent returned, or its last words, and what it was given."""
+        from .screens.agent import AgentScreen
+
+        self.push_screen(AgentScreen(agent, title))
 
     def open_session(self, session: Session) -> None:
         """Show what is known of a session, and how."""

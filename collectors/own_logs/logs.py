@@ -16,6 +16,7 @@ from ...core.store.writer import StaleTailError
 from ..folder import Trouble, unreadable
 from ..plugin.log import log_folder
 from ..tail import Change, lines_of, open_regular, read_open
+from .answer_log import read_answers
 from .hook_log import read_events
 from .log_parts import LATE_S, done_with, find_parts, head_mark
 from .measurements import read_measurements
@@ -36,6 +37,7 @@ _DECODERS: Final[dict[Log, Decode]] = {
     Log.HOOKS: read_events,
     Log.STATUS_LINE: read_snapshots,
     Log.PLUGIN: read_measurements,
+    Log.ANSWERS: read_answers,
 }
 
 
@@ -150,4 +152,5 @@ def logs_of(store: Path) -> Path:
 def _sessions(facts: LogFacts) -> set[str]:
     named = {event.session_id for event in facts.events if event.session_id}
     named |= {snapshot.session_id for snapshot in facts.snapshots}
+    named |= {item.session_id for item in facts.answers}
     return named | {measured.session_id for measured in facts.measurements}

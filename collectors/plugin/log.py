@@ -29,6 +29,9 @@ STATUS_LINE: Final = "statusline.jsonl"
 PLUGIN: Final = "plugin.jsonl"
 """What the module inside the client pushes."""
 
+ANSWERING: Final = "answering"
+"""No log: beside it stand the faults of what hooks answer."""
+
 ROTATE_BYTES: Final = 4 * 1024 * 1024
 """A file that has this much is renamed: it is read at once, and removed whole."""
 
@@ -53,6 +56,12 @@ LEFT_OUT: Final = frozenset(
 )
 """Fields of which only the size is noted."""
 
+FAULT_CHARS: Final = 400
+"""Of one fault."""
+
+FAULTS_BYTES: Final = 16 * 1024
+"""A file of faults that has this much takes the place of the one before it."""
+
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
@@ -75,8 +84,13 @@ def log_path(store: str, log: str) -> str:
 
 
 def fault_path(path: str) -> str:
-    """Name the file that holds the newest fault of a log's writers."""
+    """Name the file that holds the newest faults of a log's writers, one a line."""
     return f"{path}.fault"
+
+
+def older_faults(path: str) -> str:
+    """Name the file that holds the faults before those."""
+    return f"{path}.fault.old"
 
 
 def record(path: str, event: str, given: bytes) -> str | None:
@@ -84,7 +98,7 @@ def record(path: str, event: str, given: bytes) -> str | None:
     try:
         _append(path, _line(event, given))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
-        return _note_fault(path, f"{type(error).__name__}: {error}")
+        return note_fault(path, f"{type(error).__name__}: {error}")
     return None
 
 
@@ -153,14 +167,15 @@ def _line(event: str, given: bytes) -> bytes:
         "bytes": len(given),
     }
     text = given.decode("utf-8", "replace").strip()
-    fields = _decode(text)
+    fields = decode(text)
     more = {"garbage": text[:TEXT_CHARS]} if fields is None else _fit(fields)
     # The line end in front closes what a full disk has cut off; half a surrogate pair is
     # no UTF-8.
-    return f"\n{_encode(about | more)}\n".encode("utf-8", "replace")
+    return f"\n{encode(about | more)}\n".encode("utf-8", "replace")
 
 
-def _decode(text: str) -> dict[str, Any] | None:
+def decode(text: str) -> dict[str, Any] | None:
+    """Decode an object; None where it is none."""
     try:
         value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError):
@@ -178,7 +193,7 @@ def _fit(fields: dict[str, Any]) -> dict[str, Any]:
     room = RECORD_BYTES
     for number, (name, value) in enumerate(fields.items()):
         kept = _shorten(name, value)
-        room -= len(_encode([name, name, kept]))
+        room -= len(encode([name, name, kept]))
         if room < 0:
             return {"given": given, "cut": cut, "dropped": len(fields) - number}
         if kept is not None or value is None:
@@ -195,21 +210,26 @@ def _shorten(name: str, value: object) -> object:
     if isinstance(value, str):
         return value[:TEXT_CHARS]
     try:
-        return value if len(_encode(value)) <= TEXT_CHARS else None
+        return value if len(encode(value)) <= TEXT_CHARS else None
     except (ValueError, RecursionError):
         # A number that JSON has not, or too deep.
         return None
 
 
-def _note_fault(path: str, fault: str) -> str:
-    line = f"{time.time_ns() // _MILLISECOND} {fault}\n".encode("utf-8", "backslashreplace")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
+def note_fault(path: str, fault: str) -> str:
+    """Note beside a log what went wrong; give it back, with what was in the way of noting it."""
+    words = " ".join(fault[:FAULT_CHARS].split())
+    line = f"{time.time_ns() // _MILLISECOND} {words}\n".encode("utf-8", "backslashreplace")
+    notes = fault_path(path)
     try:
-        descriptor = os.open(fault_path(path), flags, FILE_MODE)
+        descriptor = _open(notes)
         try:
-            os.write(descriptor, line[:TEXT_CHARS])
+            os.write(descriptor, line)
+            size = os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
+        if size >= FAULTS_BYTES:
+            os.replace(notes, older_faults(path))
     except OSError as error:
         return f"{fault}; {error}"
     return fault
@@ -234,8 +254,8 @@ def _codec() -> tuple[Scan, Callable[[object], str]]:
         from _json import encode_basestring, make_encoder, make_scanner
 
         flags = (False, False, False)  # sort_keys, skipkeys, allow_nan
-        encode = make_encoder(None, _refuse, encode_basestring, None, ":", ",", *flags)
-        return make_scanner(_Plain), lambda value: "".join(encode(value, 0))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        pieces = make_encoder(None, _refuse, encode_basestring, None, ":", ",", *flags)
+        return make_scanner(_Plain), lambda value: "".join(pieces(value, 0))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     except (ImportError, AttributeError, TypeError):
         # Another Python than CPython, or one that has changed them.
         import json
@@ -249,4 +269,4 @@ def _refuse(value: object) -> None:
     raise TypeError(f"no JSON: {value!r}")
 
 
-_scan, _encode = _codec()
+_scan, encode = _codec()

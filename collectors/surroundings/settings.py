@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ...core.store.surroundings_facts import HookFact, Scope, SettingsFact
+from ..clean import clean_path
 from .contained import TooLargeError, read_found, why_not
 from .loose import MOST_ITEMS, BadJsonError, decode_json, fields, flag, items, number, title, whole
 
@@ -154,4 +155,5 @@ def _command(handler: dict[str, Any]) -> str:
     args = " ".join(str(each) for each in items(handler.get("args")) if isinstance(each, str))
     parts = (handler.get(name) for name in ("command", "url", "server", "tool", "prompt"))
     shown = " ".join(each for each in (*parts, args) if isinstance(each, str) and each)
-    return title(without_secrets(shown)) or ""
+    # Whole: ctxtop knows its own by what stands at its end.
+    return clean_path(" ".join(without_secrets(shown).split()))

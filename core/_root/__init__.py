@@ -1,5 +1,5 @@
 """Top for the context windows of Claude Code."""
 
-from typing import Final
-
-__version__: Final = "0.1.0"
+# Nothing is imported here: Claude Code waits for our hooks, and `typing` takes them as long
+# as Python takes to start.
+__version__ = "0.1.0"

@@ -13,7 +13,7 @@ from ..claims import Source
 from ..levels import Base, Level, Line, Rearm, Threshold, place
 from ..models import LARGE_WINDOW, SMALL_WINDOW
 from ..window import Window
-from .schema import MONITOR
+from .schema import MONITOR, PREEMPTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,6 +162,11 @@ class Policy(msgspec.Struct, frozen=True):
     def warns(self) -> bool:
         """Levels are logged and told, not only shown."""
         return MONITOR not in self.texts("disabled_modules")
+
+    @property
+    def suggests(self) -> bool:
+        """The model is told to save context before it has to be compacted."""
+        return PREEMPTIVE not in self.texts("disabled_modules")
 
     @property
     def floor(self) -> int | None:

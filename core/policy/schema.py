@@ -50,12 +50,15 @@ PRESET_NAMES: Final = (
 MONITOR: Final = "context-window-monitor"
 """The module that warns (002-104)."""
 
+PREEMPTIVE: Final = "preemptive"
+"""The module that suggests to save context before it is compacted (1.2.4)."""
+
 ABSOLUTE: Final = 400_000
 """Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
 
 _MODULES: Final = (
     MONITOR,
-    "preemptive",
+    PREEMPTIVE,
     "auto-recovery",
     "compliance",
     "save-flow",
@@ -274,6 +277,9 @@ _KEYS: Final = (
     Key("injection.fallback", _COUNT, 10, "", "the newest, where nothing else fits"),
     Key("injection.task_desc", _COUNT, 100, "characters", "of a task's description"),
     Key("injection.plan", _COUNT, 200, "characters", "of a plan"),
+    Key("injection.budget", _TOKENS, 4_000, "tokens", "all that one agent is given, at the most"),
+    Key("steering.budget", _TOKENS, 2_500, "tokens", "what a compaction is told to keep"),
+    Key("steering.again", _TOKENS, 1_500, "tokens", "what it forgot, said again with a prompt"),
     Key("saveflow.orphan_after_s", _SECONDS, 300, "s", "a save without an end is orphaned"),
     Key("saveflow.fresh_for_s", _SECONDS, 86_400, "s", "how long a result is shown"),
     Key("saveflow.sentinel_ttl_s", _SECONDS, 1800, "s", "how long a sentinel holds"),

@@ -19,6 +19,7 @@ class Log(StrEnum):
     HOOKS = "hooks.jsonl"
     STATUS_LINE = "statusline.jsonl"
     PLUGIN = "plugin.jsonl"
+    ANSWERS = "answers.jsonl"
 
 
 class LogPart(msgspec.Struct, frozen=True):
@@ -115,11 +116,33 @@ class Measurement(msgspec.Struct, frozen=True):
     """What was given, as JSON."""
 
 
+class AnswerItem(msgspec.Struct, frozen=True):
+    """A thing that ctxtop gave the client, or found that a compaction forgot."""
+
+    offset: int
+    at: int
+    feature: str
+    """The answer that gave it: inject, steer, remember."""
+    session_id: str
+    agent_id: str | None
+    """To whom; None for the session itself."""
+    kind: str
+    """The stage, or what it is: a file, a decision, a constraint, a todo, an agent."""
+    text: str
+    """Why it was given, or what it says."""
+    tokens: int | None
+    """That no estimate of it is above."""
+    from_session_id: str | None
+    from_agent_id: str | None
+    """Whose result it is."""
+
+
 class LogFacts(msgspec.Struct, frozen=True):
     """All that one run of lines of one part says."""
 
     events: tuple[HookEvent, ...] = ()
     snapshots: tuple[StatusSnapshot, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    answers: tuple[AnswerItem, ...] = ()
     windows: tuple[WindowSeen, ...] = ()
     bad: tuple[BadLine, ...] = ()

@@ -10,6 +10,7 @@ from .records import records
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
 
 class HookRow(msgspec.Struct, frozen=True):
@@ -131,6 +132,21 @@ def event_counts(db: sqlite3.Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def shown_sessions(
+    db: sqlite3.Connection, since_ms: int, only: Iterable[str] | None = None
+) -> set[str]:
+    """Name the sessions, or those of some, whose status line was shown since (ms since 1970)."""
+    if only is None:
+        return {row[0] for row in db.execute(_SHOWN, [since_ms])}
+    return {each for each in only if db.execute(_IS_SHOWN, [each, since_ms]).fetchone()}
+
+
+def last_event_at(db: sqlite3.Connection) -> int | None:
+    """Say when a hook last wrote (ms since 1970); None where none ever did."""
+    (at,) = db.execute("SELECT MAX(at) FROM hook_event").fetchone()
+    return None if at is None else int(at)
+
+
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     """Lines that were set aside: file name, byte offset, length in bytes, reason."""
     rows = db.execute(
@@ -147,6 +163,8 @@ def _columns(kind: type[HookRow | SnapshotRow | MeasurementRow]) -> str:
 _HOOK_EVENTS: Final = (
     f"SELECT {_columns(HookRow)} FROM hook_event WHERE session_id = ? ORDER BY at, part_id, offset"
 )
+_SHOWN: Final = "SELECT DISTINCT session_id FROM status_snapshot WHERE at >= ?"
+_IS_SHOWN: Final = "SELECT 1 FROM status_snapshot WHERE session_id = ? AND at >= ? LIMIT 1"
 _SNAPSHOTS: Final = (
     f"SELECT {_columns(SnapshotRow)} FROM status_snapshot WHERE session_id = ?"
     " ORDER BY at, part_id, offset"

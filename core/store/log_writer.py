@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .facts import BadLine
-    from .log_facts import HookEvent, LogFacts, Measurement
+    from .log_facts import AnswerItem, HookEvent, LogFacts, Measurement
     from .writer import Writer
 
 SNAPSHOTS_KEPT: Final = 500
@@ -26,7 +26,13 @@ MEASUREMENTS_KEPT: Final = 2000
 PartKey = tuple[Log, str]
 """A part's log and mark."""
 
-_TABLES: Final = ("hook_event", "status_snapshot", "measurement", "log_bad_line")
+_TABLES: Final = (
+    "hook_event",
+    "status_snapshot",
+    "answer_item",
+    "measurement",
+    "log_bad_line",
+)
 
 
 class LogWriter:
@@ -56,6 +62,7 @@ class LogWriter:
         with self._writer.transaction():
             part_id = self._at(part, before)
             self._insert("hook_event", part_id, facts.events)
+            self._insert("answer_item", part_id, facts.answers)
             self._insert("log_bad_line", part_id, facts.bad)
             self._insert("measurement", part_id, facts.measurements)
             for snapshot in facts.snapshots:
@@ -95,7 +102,10 @@ class LogWriter:
         )
 
     def _insert(
-        self, table: str, part_id: int, facts: Iterable[HookEvent | Measurement | BadLine]
+        self,
+        table: str,
+        part_id: int,
+        facts: Iterable[HookEvent | AnswerItem | Measurement | BadLine],
     ) -> None:
         rows = [(part_id, *msgspec.structs.astuple(fact)) for fact in facts]
         if rows:

@@ -102,7 +102,7 @@ def divide(before: Artifacts, summary: str, kept: Iterable[Entry]) -> tuple[Arti
     pieces = [piece for entry in still for piece in entry.pieces]
     everything = Mentions([summary, *(text for piece in pieces for text in _texts_of(piece))])
     spoken = Mentions([summary, *(piece.text for piece in pieces if piece.kind in _SPOKEN)])
-    shared = _shared_basenames(before.files)
+    shared = shared_basenames(use.path for use in before.files)
     listed = {todo.text for todo in artifacts_of(still).todos}
     files = _split(before.files, lambda use: everything.has_path(use.path, shared))
     names = _split(before.names, lambda name: _has_name(everything, name.text))
@@ -123,8 +123,9 @@ def _split(items: Iterable[Item], is_there: Callable[[Item], bool]) -> _Halves[I
     return tuple(there), tuple(lost)
 
 
-def _shared_basenames(files: Iterable[FileUse]) -> frozenset[str]:
-    names = Counter(path_parts(use.path)[-1].casefold() for use in files if path_parts(use.path))
+def shared_basenames(paths: Iterable[str]) -> frozenset[str]:
+    """Name the basenames, casefolded, that several of the paths have."""
+    names = Counter(parts[-1].casefold() for path in paths if (parts := path_parts(path)))
     return frozenset(name for name, count in names.items() if count > 1)
 
 

@@ -27,6 +27,9 @@ class Todo(msgspec.Struct, frozen=True):
     """Where its words stand, counted from 1."""
     number: str | None = None
     """By which TaskUpdate names it."""
+    description: str = ""
+    owner: str | None = None
+    """The agent that is to do it."""
 
 
 class TodoList:
@@ -47,7 +50,8 @@ class TodoList:
             self._write([each for each in asked["todos"] if isinstance(each, dict)], line)
         elif tool == "TaskCreate" and asked.get("subject"):
             key = call_id or f"line {line}"
-            self._todos[key] = Todo(str(asked["subject"]), "pending", line)
+            said = str(asked.get("description") or "")
+            self._todos[key] = Todo(str(asked["subject"]), "pending", line, description=said)
         elif tool == "TaskUpdate":
             self._update(asked, line)
 
@@ -71,6 +75,8 @@ class TodoList:
         for key, todo in self._todos.items():
             if todo.number == number:
                 changed = replace(todo, status=str(asked.get("status") or todo.status))
+                if asked.get("owner"):
+                    changed = replace(changed, owner=str(asked["owner"]))
                 if subject:
                     changed = replace(changed, text=str(subject), line=line)
                 self._todos[key] = changed

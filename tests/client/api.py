@@ -10,6 +10,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
+from ctxtop.core.summaries.steering import STEER
+
 from .counting import count_request
 from .script import Step, next_step, texts_of, usage_of
 
@@ -32,6 +34,9 @@ _WAITS: Final = re.compile(r"SUMMARY TAKES (\d+) S")
 _FAILS: Final = "SUMMARY FAILS"
 
 BROKEN: Final = (400, "The summary was not made.")
+
+FORGET: Final = "forgetme"
+"""Stands in what the scripted summary leaves out although it was asked to keep it."""
 
 OVERLOADED: Final = (529, "Overloaded")
 
@@ -100,11 +105,12 @@ class ScriptedApi:
         messages: list[Json] = body.get("messages", [])
         if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
             exchange["what"] = "summary"
-            if any(_FAILS in text for text in texts_of(messages[-1])):
+            asked = "\n".join(texts_of(messages[-1]))
+            if _FAILS in asked:
                 return Step(error=BROKEN)
-            waits = [_WAITS.search(text) for text in texts_of(messages[-1])]
-            wait_s = max((float(found[1]) for found in waits if found), default=0.0)
-            return Step([{"type": "text", "text": SUMMARY}], 30_000, 400, wait_s=wait_s)
+            waits = _WAITS.search(asked)
+            block = {"type": "text", "text": _summary(asked)}
+            return Step([block], 30_000, 400, wait_s=float(waits[1]) if waits else 0.0)
         # `/model` asks the new model for one token, to see whether it may be used.
         exchange["what"] = "probe" if body.get("max_tokens") == 1 else "answer"
         step, text = next_step(messages)
@@ -117,6 +123,14 @@ class ScriptedApi:
                 step.error = None
             self._given.add(text)
         return step
+
+
+def _summary(asked: str) -> str:
+    """Keep what ctxtop asks to keep, but for what says that it is to be forgotten."""
+    _, steered, after = asked.partition(STEER)
+    asked_for = after.partition("REMINDER")[0].splitlines() if steered else []
+    kept = [line for line in asked_for if line.startswith("- ") and FORGET not in line]
+    return SUMMARY.replace("</summary>", "\n".join([*kept, "</summary>"]))
 
 
 def _message(number: int, step: Step, model: str) -> Json:

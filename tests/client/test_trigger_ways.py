@@ -103,12 +103,8 @@ def test_an_idle_session_is_compacted_through_the_plugin(lab: Lab) -> None:
 
 
 def test_the_next_prompt_is_told_once(lab: Lab) -> None:
-    code = (
-        "import sys; from ctxtop.collectors.plugin.answers.confirm import confirm_once;"
-        "print(confirm_once(sys.argv[1], sys.argv[2]) or '')"
-    )
-    words = [sys.executable, "-I", "-c", code, str(lab.store)]
-    command = f'{shlex.join(words)} "$CLAUDE_CODE_SESSION_ID"'
+    hook = [sys.executable, "-I", "-m", "ctxtop.collectors.plugin.hook", str(lab.store)]
+    command = shlex.join([*hook, "UserPromptSubmit", "confirm"])
     own = json.loads((lab.config / "settings.json").read_text(encoding="utf-8"))["hooks"]
     own["UserPromptSubmit"].append({"hooks": [{"type": "command", "command": command}]})
     lab.write_settings({"hooks": own})

@@ -35,7 +35,8 @@ KEYS = {
     " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
     " result_chars result_tokens expected_format verdict violations warnings marker_origin"
     " blocked context_summary trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
-    " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions",
+    " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
+    " injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " dropped_tokens duration_ms kept_messages summary forgotten thrash cleared_results",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
@@ -612,7 +613,7 @@ def test_doctor_tells_what_is_in_the_way(
     ended = run("doctor", "--no-scan", "--db", str(store))
     assert ended.code == 1
     assert "✗ store" in ended.out
-    assert one_line(ended.err) == "ctxtop: 1 of 16 checks failed: store"
+    assert one_line(ended.err) == "ctxtop: 1 of 17 checks failed: store"
 
 
 def test_doctor_without_a_folder_makes_nothing(run: Callable[..., Ended], home: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import sys
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,8 @@ import pytest
 from ctxtop.collectors import mounts
 from ctxtop.collectors.own_logs.log_parts import KEPT_BYTES
 from ctxtop.collectors.own_logs.logs import logs_of
-from ctxtop.collectors.plugin.log import fault_path, record
+from ctxtop.collectors.plugin.command_line import hook_command
+from ctxtop.collectors.plugin.log import ANSWERING, fault_path, log_path, note_fault, record
 from ctxtop.core.store.log_facts import Log
 from ctxtop.tui.cli import checks, log_checks
 from ctxtop.tui.cli.commands import run
@@ -22,6 +24,7 @@ from ctxtop.tui.cli.store_checks import check_all, scan_and_check_all
 from ctxtop.tui.places import Places
 
 from ..logs import log_file, part_name, tell
+from ..transcripts import PROJECT, assistant, user, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +60,14 @@ def named(found: list[Check], name: str) -> Check:
     return check
 
 
+NAMES = {
+    Log.HOOKS: "hook log",
+    Log.STATUS_LINE: "status line",
+    Log.PLUGIN: "plugin log",
+    Log.ANSWERS: "answers",
+}
+
+
 def the_wrong_one(found: list[Check]) -> Check:
     wrong = wrong_ones(found)
     assert len(wrong) == 1, wrong
@@ -83,11 +94,14 @@ def test_all_is_well(scanned: Places) -> None:
         "definitions",
         "save flow",
         "measurements",
+        "hooks",
         "troubles",
         "disk",
         "hook log",
         "status line",
         "plugin log",
+        "answers",
+        "hook answers",
         "asked compactions",
         "sqlite",
         "token table",
@@ -287,8 +301,7 @@ def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, lo
     path.mkdir()
     assert record(str(path), "Stop", b"{}")
     check = the_wrong_one(check_all(scanned))
-    names = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.PLUGIN: "plugin log"}
-    assert check.name == names[log]
+    assert check.name == NAMES[log]
     assert "Is a directory" in check.detail
 
     path.rmdir()
@@ -296,7 +309,7 @@ def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, lo
     os.utime(path, (time.time() + 5, time.time() + 5))
     check = named(check_all(scanned), check.name)
     assert check.ok
-    assert "a record was lost at 20" in check.detail
+    assert "1 record lost, the last at 20" in check.detail
     assert fault_path(str(path)) in str(check.fix)
 
 
@@ -346,3 +359,68 @@ def test_every_line_that_was_set_aside_is_listed(
     assert run(words) == 0
     shown = capsys.readouterr().out
     assert all(f"{each.file} at {each.offset}, {each.length} bytes" in shown for each in found)
+
+
+def test_a_fault_of_an_answer_is_wrong_until_it_is_removed(scanned: Places) -> None:
+    path = log_path(str(scanned.store), ANSWERING)
+    log_file(scanned.store)
+    for number in range(3):
+        note_fault(path, f"SubagentStop: enforce: ValueError: number\x1b[2J {number}")
+    check = the_wrong_one(check_all(scanned))
+    assert check.name == "hook answers"
+    assert check.detail.startswith("3 faults, the last at 20")
+    assert check.detail.endswith("SubagentStop: enforce: ValueError: number[2J 2")
+    assert fault_path(path) in str(check.fix)
+
+
+def test_a_log_folder_that_others_can_look_into(scanned: Places) -> None:
+    tell(scanned.store, "Stop", session_id=SESSION)
+    folder = log_file(scanned.store).parent
+    folder.chmod(0o755)
+    check = the_wrong_one(check_all(scanned))
+
+    assert check.fix == f"chmod 700 {folder}"
+
+
+def install(places: Places, command: str, **more: object) -> None:
+    """Put a hook of ours into the user's settings."""
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
+    path = places.config_dir / "settings.json"
+    path.write_text(json.dumps({"hooks": hooks} | more), encoding="utf-8")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+def answered(places: Places) -> None:
+    """Let a session begin and be answered."""
+    write(places.folder.projects / PROJECT / "later.jsonl", [user(), assistant()])
+
+
+def test_hooks_of_ours_that_run(scanned: Places) -> None:
+    assert "none of this store's" in named(scan_and_check_all(scanned), "hooks").detail
+    install(scanned, hook_command(scanned.store, "Stop", ["enforce"]))
+    assert named(scan_and_check_all(scanned), "hooks").ok
+    assert "1 hook in" in named(check_all(scanned), "hooks").detail
+
+    answered(scanned)
+    check = the_wrong_one(scan_and_check_all(scanned))
+    assert check.name == "hooks"
+    assert "none ran since 2023-11-14" in check.detail
+    assert "1 session began" in check.detail
+
+    tell(scanned.store, "Stop", session_id=SESSION)
+    assert named(scan_and_check_all(scanned), "hooks").ok
+
+
+def test_hooks_that_are_switched_off(scanned: Places) -> None:
+    install(scanned, hook_command(scanned.store, "Stop"), disableAllHooks=True)
+    check = the_wrong_one(scan_and_check_all(scanned))
+    assert "disableAllHooks" in check.detail
+
+
+def test_hooks_of_a_ctxtop_that_is_gone(scanned: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    command = hook_command(scanned.store, "Stop")
+    monkeypatch.undo()
+    install(scanned, command)
+    check = the_wrong_one(scan_and_check_all(scanned))
+    assert "a ctxtop that is gone: /nowhere/python" in check.detail

@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.agents import RESUMED_MS, Agent, AgentStatus, make_agent
+from ctxtop.core.agents import Agent, AgentStatus, make_agent
 from ctxtop.core.claims import Source
 from ctxtop.core.context import ContextState
 from ctxtop.core.evidence import NO_EVIDENCE
+from ctxtop.core.resumed import RESUMED_MS
 
 from ..rows import agent_row
 from ..transcripts import MODEL

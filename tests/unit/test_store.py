@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TABLES = {
     "addition",
+    "answer_item",
     "client_environment",
     "context_report",
     "judged_context",

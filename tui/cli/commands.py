@@ -11,9 +11,12 @@ from ctxtop import __version__
 
 from ...collectors.collect import Collector
 from ...core.store import queries
+from ..given_lines import given_to_agents, injected
 from . import as_json
 from .cells import shorten
+from .client_commands import hook, statusline
 from .emit import emit as _emit
+from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
@@ -62,6 +65,10 @@ def group(context: click.Context) -> int:
     return open_dashboard(options.config_dir, options.db, options.policy)
 
 
+group.add_command(hook)
+group.add_command(statusline)
+
+
 @group.command()
 @common
 @click.option("--bad", is_flag=True, help="List the lines that were set aside.")
@@ -99,10 +106,15 @@ def sessions(context: click.Context) -> int:
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
     with open_reading(chosen(context), Collector.scan_and_count) as found:
-        listed = found.agents(found.session_id(session))
+        session_id = found.session_id(session)
+        listed, given = found.agents(session_id), given_to_agents(found.db, session_id)
         return _emit(
             context,
-            [as_json.agent(each) for each in listed],
+            [
+                as_json.agent(each)
+                | {"injected": injected(given.get((each.session_id, each.agent_id), ()))}
+                for each in listed
+            ],
             lambda: (
                 _table().agents(listed, _short(found), found.now_ms)
                 or _nothing(found, "agents", session)
@@ -186,6 +198,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
             as_json.composition(session_id, agent_id, composed),
             lambda: _table().composition(composed),
         )
+
+
+group.add_command(inject)
 
 
 @group.command()

@@ -1,10 +1,10 @@
-"""What a command prints: its record for programs, or its lines for people."""
+"""What a command found: as JSON for programs, as lines for people."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import as_json
+from .as_json import dumps
 from .columns import output_encoding, put
 from .options import chosen
 from .report import DONE
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    """Print in the form that was chosen."""
+    """Print what was asked for in the form that was asked for."""
     if chosen(context).as_json:
-        print(as_json.dumps(record, output_encoding()))
+        print(dumps(record, output_encoding()))
     else:
         put(lines())
     return DONE

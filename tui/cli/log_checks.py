@@ -12,7 +12,7 @@ import msgspec
 from ...collectors.clean import clean_title
 from ...collectors.own_logs.log_parts import KEPT_BYTES, find_parts
 from ...collectors.own_logs.logs import logs_of
-from ...collectors.plugin.log import fault_path
+from ...collectors.plugin.log import ANSWERING, FAULTS_BYTES, fault_path, older_faults
 from ...collectors.tail import open_regular
 from ...core.store.log_facts import Log
 from .checks import Check, plural, well, wrong
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 LOW_DISK_BYTES: Final = 256 * 1024 * 1024
 """The store of a heavy user is 100 MB, and its journal may be as much while it is made."""
 
-FAULT_BYTES: Final = 4096
-"""A fault is one line."""
+FAULT_BYTES: Final = 4 * FAULTS_BYTES
+"""Of a file of faults is read at the most; one that a writer of ours made is far smaller."""
 
 MOMENT_DIGITS: Final = 14
 """Milliseconds until the year 5138."""
@@ -37,13 +37,16 @@ MEGABYTE: Final = 1_000_000
 _NAMES: Final = {
     Log.HOOKS: "hook log",
     Log.STATUS_LINE: "status line",
+    Log.ANSWERS: "answers",
     Log.PLUGIN: "plugin log",
 }
 
 
-class _Fault(msgspec.Struct, frozen=True):
+class _Faults(msgspec.Struct, frozen=True):
     path: Path
+    count: int
     at: int
+    """Of the last one."""
     words: str
 
 
@@ -62,14 +65,29 @@ def disk_check(store: Path) -> Check:
 def log_checks(store: Path, known: Iterable[PartRow]) -> list[Check]:
     """Look at what the hooks and the status line wrote; `known` is what was read of it."""
     read = list(known)
-    return [_log_check(logs_of(store), log, read) for log in Log]
+    folder = logs_of(store)
+    return [*(_log_check(folder, log, read) for log in Log), _answers_check(folder)]
+
+
+def _answers_check(folder: Path) -> Check:
+    name = "hook answers"
+    try:
+        faults = _faults(folder / ANSWERING)
+    except OSError as error:
+        return wrong(name, f"{folder} cannot be read ({error.strerror})", f"chmod u+rwx {folder}")
+    if faults is None:
+        return well(name, "no faults")
+    last = f"the last at {_moment(faults.at)}: {faults.words}"
+    detail = f"{plural(faults.count, 'fault')}, {last}"
+    fix = f"Claude Code was not told: report it, and remove {faults.path} when you have seen it"
+    return wrong(name, detail, fix)
 
 
 def _log_check(folder: Path, log: Log, known: Iterable[PartRow]) -> Check:
     name = _NAMES[log]
     try:
         found = find_parts(folder, log)
-        fault = _fault(folder / log)
+        fault = _faults(folder / log)
     except OSError as error:
         return wrong(name, f"{folder} cannot be read ({error.strerror})", f"chmod u+rwx {folder}")
     newest_ns = max((part.mtime_ns for part in found), default=0)
@@ -77,7 +95,8 @@ def _log_check(folder: Path, log: Log, known: Iterable[PartRow]) -> Check:
         detail = f"not written since {_moment(fault.at)}: {fault.words}"
         return wrong(name, detail, f"check {folder} and its disk")
     if fault:
-        detail = f"written again; a record was lost at {_moment(fault.at)}: {fault.words}"
+        lost = f"{plural(fault.count, 'record')} lost, the last at {_moment(fault.at)}"
+        detail = f"written again; {lost}: {fault.words}"
         return well(name, detail, f"remove {fault.path} when you have seen it")
     if not found:
         return well(name, f"none in {folder}: nothing of ctxtop's runs in Claude Code")
@@ -88,6 +107,9 @@ def _parts_check(name: str, log: Log, found: list[FoundPart], known: Iterable[Pa
     size = sum(part.size for part in found)
     last = _moment(max(part.mtime_ns for part in found) // 1_000_000)
     detail = f"{plural(len(found), 'file')}, {size / MEGABYTE:,.1f} MB, last written {last}"
+    folder = found[0].path.parent
+    if folder.stat().st_mode & 0o077:
+        return wrong(name, f"{detail}; others can look into {folder}", f"chmod 700 {folder}")
     exposed = [part.path for part in found if part.path.stat().st_mode & 0o077]
     if exposed:
         return wrong(name, f"{detail}; others can read {exposed[0]}", f"chmod 600 {exposed[0]}")
@@ -101,17 +123,25 @@ def _parts_check(name: str, log: Log, found: list[FoundPart], known: Iterable[Pa
     return well(name, detail)
 
 
-def _fault(log: Path) -> _Fault | None:
-    """Read the newest fault of a log's writers."""
+def _faults(log: Path) -> _Faults | None:
+    """Read the faults of a log's writers."""
     path = Path(fault_path(str(log)))
+    texts = [_text(place) for place in (Path(older_faults(str(log))), path)]
+    if texts == [None, None]:
+        return None
+    lines = [line for text in texts for line in (text or "").splitlines() if line.strip()]
+    moment, _, words = (lines or [""])[-1].partition(" ")
+    is_moment = moment.isdecimal() and len(moment) <= MOMENT_DIGITS
+    at = int(moment) if is_moment else 0
+    return _Faults(path, max(1, len(lines)), at, clean_title(words))
+
+
+def _text(path: Path) -> str | None:
     try:
         with open_regular(path) as file:
-            text = file.read(FAULT_BYTES).decode("utf-8", "replace")
+            return file.read(FAULT_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
-    moment, _, words = text.partition(" ")
-    is_moment = moment.isdecimal() and len(moment) <= MOMENT_DIGITS
-    return _Fault(path, int(moment) if is_moment else 0, clean_title(words))
 
 
 def _moment(ms: int) -> str:

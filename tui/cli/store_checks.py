@@ -15,6 +15,7 @@ from ..places import PlaceError
 from ..update import bring_up_to_date
 from .asking_checks import measurement_check, requests_check
 from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
+from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .report import say_all, words
 from .surroundings_checks import surroundings_checks
@@ -75,6 +76,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 _ignored_types(db),
                 *surroundings_checks(db),
                 measurement_check(db),
+                hook_check(db, path),
                 _troubles(db),
             ]
             return found, log_queries.parts(db)

@@ -13,6 +13,7 @@ from . import (
     m010_token_counts,
     m011_compaction_told,
     m013_measurements,
+    m015_answers_given,
 )
 from .known import migrations
 
@@ -29,5 +30,6 @@ __all__ = [
     "m010_token_counts",
     "m011_compaction_told",
     "m013_measurements",
+    "m015_answers_given",
     "migrations",
 ]

@@ -1,0 +1,50 @@
+"""What a hook reads beside the client's files: the store and the policy, without waiting."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ..policy_files import PolicyFiles
+from ..policy_sources import PolicySources, user_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ...core.policy.policy import Policy
+
+QUERY_S: Final = 0.1
+"""How long a question to the store may take: a heavy user's takes a tenth of it."""
+
+STEPS: Final = 10_000
+"""Of SQLite's machine between two looks at the clock: less than a millisecond."""
+
+
+@contextmanager
+def store_at_once(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Open the store read-only; None where it is not there or not to be had now.
+
+    It waits for no lock, and a question that takes longer than QUERY_S is broken off: that
+    raises sqlite3.OperationalError.
+    """
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+    except sqlite3.Error:
+        yield None
+        return
+    with closing(connection):
+        until = time.monotonic() + QUERY_S
+        connection.set_progress_handler(lambda: time.monotonic() > until, STEPS)
+        yield connection
+
+
+def policy_at_once(folder: str | None) -> Policy:
+    """Resolve the policy of a folder; the hook's environment is the client's own."""
+    sources = PolicySources((), dict(os.environ), user_file())
+    files = PolicyFiles(sources)
+    files.look([folder] if folder else [])
+    return files.policies.of(folder)

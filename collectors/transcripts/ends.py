@@ -1,0 +1,85 @@
+"""The beginning and the end of a transcript, read alone: for what cannot wait for the whole."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from ...core.conversation import PieceKind, Role
+from ..tail import open_regular
+from .conversation import read_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ...core.conversation import Entry
+    from .pieces import Call
+
+HEAD_BYTES: Final = 64 * 1024
+"""The first prompt of an agent stands in its first line."""
+
+TAIL_BYTES: Final = 512 * 1024
+"""After an agent's last words the client (2.1.329) writes up to 100 kB about the request."""
+
+
+def head_lines(path: Path) -> list[bytes]:
+    """Read the whole lines of a file's beginning; raises OSError."""
+    with open_regular(path) as file:
+        return file.read(HEAD_BYTES).split(b"\n")[:-1]
+
+
+def tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
+    """Read the whole lines of a file's end; raises OSError."""
+    with open_regular(path) as file:
+        start = max(0, os.fstat(file.fileno()).st_size - size)
+        file.seek(start)
+        lines = file.read(size).split(b"\n")
+    # The last one is being written; the first one may be half a line.
+    return lines[1 if start else 0 : -1]
+
+
+def entries_in(lines: Iterable[bytes]) -> list[Entry]:
+    """Read the entries of some lines; they do not know where they stand."""
+    calls: dict[str, Call] = {}
+    read = (read_entry(0, line, calls, number) for number, line in enumerate(lines, 1))
+    return [entry for entry in read if entry is not None]
+
+
+def last_words(lines: Iterable[bytes]) -> tuple[str, int | None]:
+    """Give the text of the last answer that has one, and when it was said (R000-06)."""
+    answers = [
+        entry
+        for entry in entries_in(line for line in lines if b'"assistant"' in line)
+        if entry.role is Role.ASSISTANT and not entry.hidden and _said(entry)
+    ]
+    if not answers:
+        return "", None
+    last = answers[-1]
+    same = [each for each in answers if each is last or each.message_id == last.message_id]
+    if last.message_id is None:
+        same = [last]
+    return "\n".join(_said(each) for each in same), last.at
+
+
+def first_prompt(lines: Iterable[bytes]) -> str:
+    """Give the text with which a conversation began."""
+    for entry in entries_in(line for line in lines if b'"user"' in line):
+        texts = [piece.text for piece in entry.pieces if piece.kind is PieceKind.PROMPT]
+        if texts:
+            return "\n".join(texts)
+    return ""
+
+
+def last_prompt(lines: Iterable[bytes]) -> str:
+    """Give the newest of a person's prompts among some lines."""
+    for entry in reversed(entries_in(line for line in lines if b'"user"' in line)):
+        texts = [piece.text for piece in entry.pieces if piece.kind is PieceKind.PROMPT]
+        if texts and not entry.sidechain:
+            return "\n".join(texts)
+    return ""
+
+
+def _said(entry: Entry) -> str:
+    texts = [piece.text for piece in entry.pieces if piece.kind is PieceKind.TEXT]
+    return "\n".join(text for text in texts if text.strip())

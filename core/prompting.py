@@ -1,0 +1,77 @@
+"""What the model is told when its context fills, and when again (requirements 1.2.3, 1.2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from .context import Context
+    from .levels import Rearm, Threshold
+    from .policy.policy import Policy
+
+SUGGEST: Final = "suggest"
+
+TEXTS: Final = {
+    "reassure": (
+        "There is still enough room in the context window: work on as planned; there is no"
+        " need to hurry, to cut corners or to stop early."
+    ),
+    SUGGEST: (
+        "High context usage detected (>80%). Consider summarizing recent tool outputs or"
+        " delegating subtasks to background agents to free up context space."
+    ),
+}
+"""By the threshold's action, the less urgent first: 002-20 in our own words, 002-31 to the
+letter. Nothing is forced (002-34)."""
+
+_ROUNDING: Final = 1e-9
+
+
+def telling(policy: Policy) -> list[Threshold]:
+    """List the policy's thresholds at which the model is told something."""
+    if not policy.warns:
+        return []
+    told = TEXTS if policy.suggests else TEXTS.keys() - {SUGGEST}
+    return [each for each in policy.thresholds if each.action in told]
+
+
+def reached(context: Context, thresholds: Iterable[Threshold]) -> dict[str, str]:
+    """Name the thresholds that a context has reached, each with its action."""
+    ratio = context.ratio
+    if ratio is None:
+        return {}
+    actions = {each.name: each.action for each in thresholds}
+    return {
+        line.name: actions[line.name]
+        for line in context.lines
+        if line.name in actions and line.is_reached(ratio)
+    }
+
+
+def words(actions: Collection[str]) -> str:
+    """Choose what is said where several thresholds were passed at once: the most urgent."""
+    urgent = [text for action, text in TEXTS.items() if action in actions]
+    return urgent[-1] if urgent else ""
+
+
+def is_rearmed(
+    rearm: Rearm,
+    line_at: float | None,
+    ratio: float | None,
+    *,
+    said_at: int,
+    compacted_at: int | None,
+    now_ms: int,
+) -> bool:
+    """Say whether what was said at a line (ms since 1970) may be said there again (T-09)."""
+    if rearm.is_once:
+        return False
+    if rearm.cooldown_ms is not None and now_ms - said_at >= rearm.cooldown_ms:
+        return True
+    if rearm.on_compaction and compacted_at is not None and compacted_at > said_at:
+        return True
+    if rearm.hysteresis is None or ratio is None or line_at is None:
+        return False
+    return ratio <= line_at - rearm.hysteresis + _ROUNDING

@@ -1,0 +1,117 @@
+"""Our hook beside an empty Python script: what Claude Code waits for at every event.
+
+Each hook is run through `sh -c`, as the client does it, and without; runs alternate, so that
+all meet the same machine. Usage: python -m tests.bench.bench_hook [runs]
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.plugin import command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TARGET = 1.6
+
+STATUS_LINE_TARGET_S = 0.060
+
+SESSION = "0a000000-0000-4000-8000-000000000001"
+
+GIVEN = {
+    "session_id": SESSION,
+    "transcript_path": "/home/dev/.claude/projects/-home-dev-x/" + SESSION + ".jsonl",
+    "cwd": "/home/dev/x",
+    "permission_mode": "default",
+    "tool_name": "Bash",
+    "tool_input": {"command": "make test"},
+    "tool_response": {"stdout": "ok\n" * 2000, "stderr": ""},
+    "model": {"id": "claude-opus-5-5"},
+    "context_window": {
+        "context_window_size": 1_000_000,
+        "current_usage": {"input_tokens": 10, "cache_read_input_tokens": 150_000},
+    },
+}
+
+
+def call(command: str) -> list[str]:
+    """Take the call out of a command's guard: the same without a shell."""
+    return shlex.split(command.partition("; then ")[2].partition("; else")[0])
+
+
+def run(words: Sequence[str], given: bytes) -> float:
+    """Run a program with this stdin; seconds to its end."""
+    start = time.perf_counter()
+    subprocess.run(words, input=given, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def transcript(top: Path) -> Path:
+    """A session whose last answer saw 150,000 of 1,000,000 tokens, and some noise behind it."""
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 150_000, "output_tokens": 9}
+    message = {"id": "m", "role": "assistant", "model": "claude-opus-5-5", "usage": usage}
+    lines = [
+        {"type": "assistant", "uuid": "u", "message": message | {"content": []}},
+        *({"type": "api-request-blob", "hash": str(n), "blob": "x" * 5000} for n in range(20)),
+    ]
+    path = top / f"{SESSION}.jsonl"
+    path.write_text(
+        "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines), encoding="utf-8"
+    )
+    return path
+
+
+def main() -> None:
+    """Print the figures."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    with tempfile.TemporaryDirectory() as top:
+        store = Path(top) / "ctxtop.db"
+        empty = Path(top) / "empty.py"
+        empty.write_text("", encoding="utf-8")
+        given = json.dumps(GIVEN | {"transcript_path": str(transcript(Path(top)))}).encode()
+        hook = command_line.hook_command(store, "PostToolUse")
+        programs = {
+            "an empty script, python -I": [sys.executable, "-I", str(empty)],
+            "record": call(hook),
+            "record, by sh -c": ["sh", "-c", hook],
+            "record, python -I -m": [
+                *(sys.executable, "-I", "-m", "ctxtop.collectors.plugin.hook"),
+                *(str(store), "PostToolUse"),
+            ],
+            "status line": call(command_line.statusline_command(store)),
+            "status line, by sh -c": ["sh", "-c", command_line.statusline_command(store)],
+            "status line around `cat`": call(command_line.statusline_command(store, "cat")),
+            "record and prompts": call(
+                command_line.hook_command(store, "PostToolUse", ["prompts"])
+            ),
+        }
+        for words in programs.values():
+            run(words, given)
+        taken: dict[str, list[float]] = {name: [] for name in programs}
+        for _ in range(runs):
+            for name, words in programs.items():
+                taken[name].append(run(words, given))
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    base = medians["an empty script, python -I"]
+    print(f"medians of {runs} runs, and the ratio to the first")
+    for name, median in medians.items():
+        print(f"  {name:<28} {1000 * median:6.1f} ms  {median / base:5.2f}")
+    slow = max(medians["record"], medians["record, by sh -c"]) / base
+    print(f"record: {slow:.2f} of an empty script (target {TARGET})")
+    line = medians["status line, by sh -c"]
+    print(f"status line: {1000 * line:.1f} ms (target {1000 * STATUS_LINE_TARGET_S:.0f})")
+    if slow > TARGET or line > STATUS_LINE_TARGET_S:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Our hooks and our status line in the real client: what it told is kept, what we say arrives."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.own_logs.hook_log import EVENTS
+from ctxtop.collectors.plugin import command_line
+from ctxtop.collectors.plugin.log import HOOKS, fault_path, log_path
+from ctxtop.core import prompting
+from ctxtop.core.store import log_queries
+from ctxtop.core.store.database import open_reader
+
+from .features import hook_command
+from .lab import LARGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .lab import Json, Lab
+
+# Who subscribes to WorktreeCreate has to make the worktree.
+RECORDED = sorted(EVENTS - {"WorktreeCreate"})
+
+AGENTS = 20
+
+
+def logger(lab: Lab) -> Json:
+    """The lab's own hook, which ours is compared with."""
+    words = [sys.executable, "-I", str(lab.root / "append.py"), str(lab.hook_log)]
+    return {"type": "command", "command": shlex.join(words)}
+
+
+def record_all(lab: Lab) -> None:
+    lab.write_settings(
+        {
+            "hooks": {
+                event: [{"hooks": [logger(lab), hook_command(lab, event)]}] for event in RECORDED
+            }
+        }
+    )
+
+
+def told(lab: Lab, session_id: str) -> Counter[str]:
+    lines = lab.hook_log.read_text(encoding="utf-8").splitlines()
+    given = [json.loads(line) for line in lines]
+    return Counter(one["hook_event_name"] for one in given if one["session_id"] == session_id)
+
+
+def kept(store: Path, session_id: str) -> Counter[str]:
+    with closing(open_reader(store)) as db:
+        assert log_queries.bad_lines(db) == []
+        return Counter(row.event for row in log_queries.hook_events(db, session_id))
+
+
+def faultless(lab: Lab) -> None:
+    path = log_path(str(lab.store), HOOKS)
+    assert not list(lab.store.parent.glob("*.logs/*.fault*")), fault_path(path)
+
+
+def test_every_event_is_recorded(lab: Lab) -> None:
+    record_all(lab)
+    lab.define_agent("worker")
+    (lab.project / "CLAUDE.md").write_text("Be brief.\n", encoding="utf-8")
+    task = {"subject": "Build it", "description": "All of it", "activeForm": "Building"}
+    done = {"taskId": "1", "status": "completed"}
+    first = lab.turn(
+        "Work. [[bash:seq 1 3&&&usage:21000]] [[read:/nowhere/at/all&&&usage:22000]]"
+        f" [[tool:TaskCreate|{json.dumps(task)}&&&usage:23000]]"
+        f" [[tool:TaskUpdate|{json.dumps(done)}&&&usage:24000]]"
+        " [[agent:worker|Build <<say:Built.+++usage:9000>>&&&usage:25000]] [[say:ok&&&usage:26000]]"
+    )
+    lab.turn("/compact keep the plan", resume=first.session_id)
+    lab.turn("Go on. [[error:400 messages: bad]]", resume=first.session_id)
+    lab.ctxtop()
+
+    found, asked = kept(lab.store, first.session_id), told(lab, first.session_id)
+    # Without a screen the client ends, and its hooks with it, as soon as a turn has failed.
+    del found["StopFailure"], asked["StopFailure"]
+    assert found == asked
+    assert set(found) >= {
+        "InstructionsLoaded",
+        "PostCompact",
+        "PostToolBatch",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreCompact",
+        "PreToolUse",
+        "SessionEnd",
+        "SessionStart",
+        "Stop",
+        "SubagentStart",
+        "SubagentStop",
+        "TaskCompleted",
+        "TaskCreated",
+        "UserPromptSubmit",
+    }
+    faultless(lab)
+
+
+def test_twenty_agents_at_once_lose_no_record(lab: Lab) -> None:
+    record_all(lab)
+    lab.define_agent("worker")
+    calls = "&&&".join(
+        f"agent:worker|Build part {number} <<say:Built {number}.+++usage:{9000 + number}>>"
+        for number in range(AGENTS)
+    )
+    turn = lab.turn(f"Delegate. [[{calls}&&&usage:30000]] [[say:All run.&&&usage:35000]]")
+    lab.ctxtop()
+
+    found = kept(lab.store, turn.session_id)
+    assert found == told(lab, turn.session_id)
+    assert found["SubagentStart"] == AGENTS
+    with closing(open_reader(lab.store)) as db:
+        rows = log_queries.hook_events(db, turn.session_id)
+    for event in ("SubagentStart", "SubagentStop"):
+        agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
+        assert len(agents) == len(set(agents)) == AGENTS
+    faultless(lab)
+
+
+def bodies(lab: Lab, session_id: str, text: str) -> list[int]:
+    """Count a text in each request of a session's own conversation."""
+    return [
+        json.dumps(exchange["body"]["messages"], ensure_ascii=False).count(text)
+        for exchange in lab.exchanges
+        if exchange["body"].get("stream") and session_id in json.dumps(exchange["body"])
+    ]
+
+
+def ask(lab: Lab, tokens: int, session_id: str | None) -> str:
+    turn = lab.turn(f"Go on. [[say:ok&&&usage:{tokens}]]", resume=session_id)
+    return turn.session_id
+
+
+def test_the_model_is_told_at_each_threshold_once(lab: Lab) -> None:
+    hook = {"hooks": [hook_command(lab, "UserPromptSubmit", "prompts")]}
+    lab.write_settings({"hooks": {"UserPromptSubmit": [hook]}})
+    session_id = None
+    for tokens in (139_000, 145_000, 146_000, 162_000, 163_000, 164_000):
+        session_id = ask(lab, tokens, session_id)
+    assert session_id
+
+    reassured, suggested = (
+        bodies(lab, session_id, prompting.TEXTS[action]) for action in ("reassure", "suggest")
+    )
+    assert reassured == [0, 0, 1, 1, 1, 1]
+    assert suggested == [0, 0, 0, 0, 1, 1]
+    faultless(lab)
+
+
+def test_the_model_is_told_between_tools_by_its_real_window(lab: Lab) -> None:
+    hook = {"hooks": [hook_command(lab, "PostToolUse", "prompts")]}
+    lab.write_settings({"hooks": {"PostToolUse": [hook]}})
+    # The client writes an answer a moment after it has it: the tools take longer than that.
+    small = lab.turn(
+        "Work. [[bash:sleep 1&&&usage:150000]] [[bash:sleep 1.1&&&usage:165000]]"
+        " [[bash:sleep 1.2&&&usage:166000]] [[say:ok&&&usage:167000]]"
+    )
+    large = lab.turn("Work. [[bash:sleep 1&&&usage:150000]] [[say:ok&&&usage:165000]]", model=LARGE)
+    text = prompting.TEXTS["suggest"]
+
+    assert bodies(lab, small.session_id, prompting.TEXTS["reassure"]) == [0, 1, 1, 1]
+    assert bodies(lab, small.session_id, text) == [0, 0, 1, 1]
+    assert bodies(lab, large.session_id, "context window: work on") == [0, 0]
+    faultless(lab)
+
+
+def test_the_client_notices_nothing_where_ctxtop_is_gone(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/bin/python")
+    handlers = {event: [{"hooks": [hook_command(lab, event, "prompts")]}] for event in RECORDED}
+    monkeypatch.undo()
+    lab.write_settings({"hooks": handlers})
+    turn = lab.turn("Hi. [[bash:seq 1 3&&&usage:21000]] [[say:ok&&&usage:22000]]")
+
+    assert turn.code == 0
+    assert turn.said["result"] == "ok"
+    lines = json.dumps(lab.transcript(turn.session_id))
+    assert "hook_non_blocking_error" not in lines
+    assert "hook_blocking_error" not in lines
+
+
+@pytest.mark.usefixtures("terminal")
+def test_our_line_stands_below_the_one_before(lab: Lab) -> None:
+    before = logger(lab)["command"].replace(str(lab.hook_log), str(lab.status_log))
+    command = command_line.statusline_command(lab.store, f"{before}; echo THEIRS")
+    lab.write_settings({"statusLine": {"type": "command", "command": command}})
+    screen = lab.interactive()
+    screen.ask("Hi. [[say:ok&&&usage:52000]]")
+    screen.until(lambda: "context 26% 52k/200k" in screen.text(), "our line")
+
+    shown = screen.text()
+    assert shown.index("THEIRS") < shown.index("context 26%")
+    session_id = screen.session_id
+    statuses = len(lab.statuses(session_id))
+    lab.ctxtop()
+    with closing(open_reader(lab.store)) as db:
+        assert len(log_queries.snapshots(db, session_id)) == statuses
+    faultless(lab)

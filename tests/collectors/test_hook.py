@@ -1,0 +1,400 @@
+"""The hook as Claude Code runs it: whatever goes wrong, it ends well and says nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ctxtop.collectors.plugin import answer, command_line, hook, log
+from ctxtop.collectors.plugin.call import Call, Reply
+from ctxtop.core.store.database import open_writer
+
+RUN = str(Path(hook.__file__).with_name("run.py"))
+
+LIMIT_S = 30.0
+"""A hook that hangs fails the test; how fast it is says tests/bench/bench_hook.py."""
+
+GIVEN = b'{"session_id":"s1","hook_event_name":"Stop"}\n'
+
+Ended = subprocess.CompletedProcess[bytes]
+
+# What a hook that only records may import, beside what Python itself starts with.
+ALLOWED = {
+    "_json",
+    "ctxtop",
+    "ctxtop.collectors",
+    "ctxtop.collectors.plugin",
+    "ctxtop.collectors.plugin.hook",
+    "ctxtop.collectors.plugin.log",
+    "__future__",
+    "os",
+    "os.path",
+    "_stat",
+    "stat",
+    "genericpath",
+    "posixpath",
+    "_collections_abc",
+    "abc",
+    "_abc",
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "ctxtop.db"
+
+
+def run(store: Path, *words: str, given: bytes = GIVEN) -> Ended:
+    flags = ["-I"] if words[1:] else ["-I", "-S"]
+    command = [sys.executable, *flags, RUN, "hook", str(store), *words]
+    return subprocess.run(command, input=given, capture_output=True, timeout=LIMIT_S, check=False)
+
+
+def is_silent(ended: Ended) -> bool:
+    return (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def records(store: Path) -> list[dict[str, Any]]:
+    data = Path(log.log_path(str(store), log.HOOKS)).read_bytes()
+    return [json.loads(line) for line in data.split(b"\n") if line]
+
+
+def faults(store: Path, name: str = log.ANSWERING) -> str:
+    return Path(log.fault_path(log.log_path(str(store), name))).read_text()
+
+
+def feature(tmp_path: Path, body: str) -> str:
+    """A copy of the package with one more feature, as its folder; the name is `extra`."""
+    top = tmp_path / "site"
+    package = top / "ctxtop" / "collectors" / "plugin"
+    (package / "answers").mkdir(parents=True)
+    for folder in (top / "ctxtop", package.parent, package / "answers"):
+        (folder / "__init__.py").write_text("")
+    for source in Path(hook.__file__).parent.glob("*.py"):
+        (package / source.name).write_bytes(source.read_bytes())
+    (package / "answers" / "extra.py").write_text(
+        f"from ..call import Reply\ndef answer(call):\n    {body}\n"
+    )
+    return str(package / "run.py")
+
+
+def ask(tmp_path: Path, store: Path, event: str, body: str, given: bytes = GIVEN) -> Ended:
+    script = feature(tmp_path, body)
+    words = [sys.executable, "-I", "-S", script, "hook", str(store), event, "extra"]
+    return subprocess.run(words, input=given, capture_output=True, timeout=LIMIT_S, check=False)
+
+
+def test_one_record_and_nothing_said(store: Path) -> None:
+    assert is_silent(run(store, "Stop"))
+    (found,) = records(store)
+
+    assert (found["event"], found["given"]["session_id"]) == ("Stop", "s1")
+    folder = store.with_name("ctxtop.db.logs")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+    assert not store.exists()
+
+
+def test_only_what_is_needed_is_imported(store: Path) -> None:
+    script = (
+        "import sys\nbefore = set(sys.modules)\n"
+        f"sys.path.append({str(Path(RUN).parents[3])!r})\n"
+        "from ctxtop.collectors.plugin.hook import main\n"
+        "main([sys.argv[1], 'Stop'])\n"
+        "print('\\n'.join(set(sys.modules) - before))\n"
+    )
+    words = [sys.executable, "-I", "-S", "-c", script, str(store)]
+    ended = subprocess.run(words, input=GIVEN, capture_output=True, timeout=LIMIT_S, check=True)
+
+    assert set(ended.stdout.decode().split()) - ALLOWED == set()
+    assert len(records(store)) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"", b"garbage", b"[" * 100_000, b"\xff\xfe\x00", b'{"session_id":"\xed\xa0\x80"}', b"{}" * 9],
+)
+def test_garbage_on_stdin(store: Path, given: bytes) -> None:
+    assert is_silent(run(store, "Stop", given=given))
+    assert is_silent(run(store, "UserPromptSubmit", "prompts", given=given))
+    assert [each["bytes"] for each in records(store)] == [len(given)] * 2
+
+
+def test_fifty_megabytes_on_stdin(store: Path) -> None:
+    given = json.dumps({"session_id": "s1", "tool_response": "x" * 50_000_000}).encode()
+    assert is_silent(run(store, "PostToolUse", given=given))
+    (found,) = records(store)
+
+    assert (found["bytes"], found["given"]) == (len(given), {"session_id": "s1"})
+    assert found["cut"] == {"tool_response": 50_000_000}
+
+
+def test_more_than_is_looked_at_is_taken_all_the_same(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "GIVEN_BYTES", 10)
+    taken, given = os.pipe()
+    os.write(given, b"x" * 60_000)
+    os.close(given)
+    saved = os.dup(0)
+    os.dup2(taken, 0)
+    try:
+        monkeypatch.setattr(hook, "_PIECE", 100)
+        assert hook.read_stdin() == b"x" * 100
+        assert os.read(0, 1) == b""
+    finally:
+        os.dup2(saved, 0)
+        os.close(saved)
+        os.close(taken)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "<&- >&-"])
+def test_closed_streams(store: Path, closed: str) -> None:
+    for features in ("", "prompts"):
+        flags = "-I" if features else "-I -S"
+        words = f'"{sys.executable}" {flags} "{RUN}" hook "{store}" UserPromptSubmit {features}'
+        ended = subprocess.run(
+            ["sh", "-c", f"exec {words} {closed}"],
+            input=GIVEN,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert is_silent(ended)
+    assert len(records(store)) == 2
+
+
+def test_a_reader_that_went_away(tmp_path: Path, store: Path) -> None:
+    script = feature(tmp_path, "return Reply(context='x' * 9000)")
+    gone, out = os.pipe()
+    os.close(gone)
+    words = [sys.executable, "-I", "-S", script, "hook", str(store), "SubagentStart", "extra"]
+    ended = subprocess.run(
+        words, input=GIVEN, stdout=out, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False
+    )
+    os.close(out)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert "BrokenPipeError" in faults(store)
+
+
+def test_no_state_folder_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = tmp_path / "file" / "ctxtop.db"
+    assert is_silent(run(store, "Stop"))
+    assert is_silent(run(store, "UserPromptSubmit", "prompts"))
+
+
+def test_a_full_disk(store: Path) -> None:
+    run(store, "Stop")
+    # No file may grow beyond 512 bytes.
+    words = f'ulimit -f 1; exec "{sys.executable}" -I -S "{RUN}" hook "{store}" Stop'
+    given = json.dumps({"session_id": "s1", "last_assistant_message": "x" * 1900}).encode()
+    ended = subprocess.run(
+        ["sh", "-c", words], input=given, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert is_silent(ended)
+    assert "bytes were written" in faults(store, log.HOOKS)
+
+    assert is_silent(run(store, "Stop"))
+    found = Path(log.log_path(str(store), log.HOOKS)).read_bytes().split(b"\n")
+    whole = [json.loads(line) for line in found if line.endswith(b"}")]
+    assert len(whole) == 2, "what was cut off harms no other record"
+
+
+@pytest.mark.parametrize("kind", ["garbage", "folder", "locked", "empty"])
+def test_a_store_that_cannot_be_read(store: Path, tmp_path: Path, kind: str) -> None:
+    store.parent.mkdir(mode=0o700)
+    transcript = tmp_path / "0a000000-0000-4000-8000-000000000001.jsonl"
+    usage = {"input_tokens": 950_000}
+    message = {"role": "assistant", "model": "claude-opus-5-5", "usage": usage, "content": []}
+    line = {"type": "assistant", "message": message, "version": "2.1.329"}
+    transcript.write_text(json.dumps(line, separators=(",", ":")) + "\n")
+    given = json.dumps({"session_id": "s1", "transcript_path": str(transcript)}).encode()
+    holder: sqlite3.Connection | None = None
+    if kind == "garbage":
+        store.write_bytes(b"no store\n" * 1000)
+    elif kind == "folder":
+        store.mkdir()
+    elif kind == "empty":
+        store.touch()
+    else:
+        writer, _ = open_writer(store)
+        writer.close()
+        holder = sqlite3.connect(store, isolation_level=None)
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+    ended = run(store, "UserPromptSubmit", "prompts", given=given)
+    if holder:
+        holder.close()
+
+    # The transcript alone says enough of a model with one window.
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    said = json.loads(ended.stdout)["hookSpecificOutput"]
+    assert said["hookEventName"] == "UserPromptSubmit"
+    assert "High context usage" in said["additionalContext"]
+    assert len(records(store)) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise ValueError('it\\nbroke')",
+        "return 1 / 0",
+        "import nowhere",
+        "return 'no reply'",
+        "return Reply(context=7)",
+    ],
+)
+def test_a_fault_of_a_feature_is_noted_and_not_said(tmp_path: Path, store: Path, body: str) -> None:
+    assert is_silent(ask(tmp_path, store, "UserPromptSubmit", body))
+    assert len(records(store)) == 1
+    (line,) = faults(store).splitlines()
+    assert line.split(" ", 2)[1] == "UserPromptSubmit:"
+
+
+def test_an_answer_that_takes_too_long_is_given_up(tmp_path: Path, store: Path) -> None:
+    script = feature(tmp_path, "\n    while True: pass")
+    source = Path(script).with_name("answer.py")
+    source.write_text(source.read_text().replace("ANSWER_S: Final = 8.0", "ANSWER_S: Final = 0.2"))
+    words = [sys.executable, "-I", "-S", script, "hook", str(store), "SubagentStart", "extra"]
+    ended = subprocess.run(words, input=GIVEN, capture_output=True, timeout=LIMIT_S, check=False)
+
+    assert is_silent(ended)
+    assert "took longer" in faults(store)
+
+
+def test_an_unknown_feature_is_a_fault(store: Path) -> None:
+    assert is_silent(run(store, "Stop", "nowhere"))
+    assert is_silent(run(store, "Stop", "../log"))
+    assert [line.split()[2] for line in faults(store).splitlines()] == ["nowhere:", "../log:"]
+
+
+def test_nothing_is_asked_for_without_an_event(store: Path) -> None:
+    assert is_silent(run(store))
+    assert not store.parent.exists()
+
+
+def test_a_block_goes_out_as_json_and_the_code_is_0(tmp_path: Path, store: Path) -> None:
+    ended = ask(tmp_path, store, "SubagentStop", "return Reply(block='rule 3:\\n\"no\" marker')")
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert json.loads(ended.stdout) == {"decision": "block", "reason": 'rule 3:\n"no" marker'}
+
+
+def call(event: str) -> Call:
+    return Call(event, {}, Path("s.db"), 0)
+
+
+def test_replies_are_joined() -> None:
+    replies = [Reply(context="one\n"), Reply(), Reply(context=" two")]
+
+    assert json.loads(answer.words_for(call("SubagentStart"), replies)) == {
+        "hookSpecificOutput": {
+            "hookEventName": "SubagentStart",
+            "additionalContext": "one\n\ntwo",
+        }
+    }
+    assert answer.words_for(call("PreCompact"), replies) == "one\n\ntwo"
+    assert answer.words_for(call("PreCompact"), [Reply(context="{} kept")]) == "- {} kept"
+    assert answer.words_for(call("Stop"), [Reply()]) == ""
+
+
+def test_only_an_agent_is_held_up() -> None:
+    assert "block" in answer.words_for(call("SubagentStop"), [Reply(block="no")])
+    with pytest.raises(ValueError, match="nothing may be held up at Stop"):
+        answer.words_for(call("Stop"), [Reply(block="no")])
+
+
+def test_a_reply_is_never_longer_than_the_client_takes() -> None:
+    said = answer.words_for(call("PreCompact"), [Reply(context="x" * 20_000)])
+
+    assert len(said) == answer.REPLY_CHARS
+    assert said.endswith("[cut]")
+
+
+def test_faults_are_bounded(store: Path) -> None:
+    path = log.log_path(str(store), log.ANSWERING)
+    for number in range(300):
+        log.note_fault(path, f"{number} " + "x" * 1000)
+    sizes = [each.stat().st_size for each in Path(path).parent.iterdir()]
+
+    assert len(sizes) == 2
+    assert max(sizes) <= log.FAULTS_BYTES + 2 * log.FAULT_CHARS
+    assert faults(store).splitlines()[-1].split()[1] == "299"
+
+
+def test_a_command_ends_well_where_ctxtop_is_gone(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, place in (("executable", "/nowhere/python"), ("", "")):
+        if name:
+            monkeypatch.setattr(sys, name, place)
+        else:
+            monkeypatch.setattr(command_line, "_script", lambda: "/nowhere/run.py")
+        command = command_line.hook_command(store, "Stop", ["prompts"])
+        monkeypatch.undo()
+        given = b"x" * 1_000_000
+        ended = subprocess.run(["sh", "-c", command], input=given, capture_output=True, check=False)
+        assert is_silent(ended)
+    assert not store.parent.exists()
+
+
+def test_the_line_before_goes_on_where_ctxtop_is_gone(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    command = command_line.statusline_command(store, "wc -c; echo 'it''s theirs'")
+    monkeypatch.undo()
+    ended = subprocess.run(["sh", "-c", command], input=b"12345", capture_output=True, check=False)
+
+    assert ended.stdout.decode().split() == ["5", "its", "theirs"]
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'a"b', "a$HOME`x`;b", "ü"])
+def test_a_command_is_quoted_and_known_again(tmp_path: Path, name: str) -> None:
+    store = tmp_path / name / "ctxtop.db"
+    command = command_line.hook_command(store, "SubagentStop")
+    ended = subprocess.run(["sh", "-c", command], input=GIVEN, capture_output=True, check=False)
+
+    assert is_silent(ended)
+    assert len(records(store)) == 1
+    assert command_line.read_command(command) == command_line.Own(
+        sys.executable, RUN, str(store), "SubagentStop"
+    )
+    wrapped = f"echo '{name}' ; then x; else y"
+    line = command_line.read_command(command_line.statusline_command(store, wrapped))
+    assert line is not None
+    assert (line.event, line.wrapped, line.store) == ("", wrapped, str(store))
+    features = command_line.read_command(command_line.hook_command(store, "Stop", ["a", "b"]))
+    assert features is not None
+    assert features.features == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "echo hi", "ctxtop hook Stop", "'open", "python /x/collectors/plugin/run.py", "if then"],
+)
+def test_a_command_of_somebody_else(command: str) -> None:
+    assert not command_line.is_ours(command)
+
+
+def test_a_locked_store_is_not_waited_for_when_only_recording(store: Path) -> None:
+    store.parent.mkdir(mode=0o700)
+    with closing(sqlite3.connect(store, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        assert is_silent(run(store, "Stop"))
+    assert len(records(store)) == 1

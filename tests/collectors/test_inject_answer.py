@@ -1,0 +1,219 @@
+"""What the hook gives a starting agent: with the store, without it, and in spite of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.own_logs.logs import logs_of
+from ctxtop.collectors.plugin.answers.inject import answer
+from ctxtop.collectors.plugin.call import Call
+from ctxtop.core.store.answer_queries import given
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.writer import Writer
+
+from ..agents_at_work import called, write_agent
+from ..recorder import Recorder
+from ..transcripts import notification, user, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKER = "[COMPRESSED] agent_type: worker\nChanged files: a.py\nResult: The cart rounds."
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    path = tmp_path / "config" / "projects" / "-shop" / "11111111-0000-4000-8000-000000000000.jsonl"
+    write(path, [user()])
+    write_agent(path, "w1", WORKER)
+    other = path.parent.parent / "-bank" / "22222222-0000-4000-8000-000000000000.jsonl"
+    write(other, [user()])
+    write_agent(other, "b1", "The bank's secret.", agentType="reviewer")
+    return path
+
+
+def call(tmp_path: Path, session: Path, **fields: object) -> Call:
+    told = {
+        "session_id": session.stem,
+        "transcript_path": str(session),
+        "cwd": str(tmp_path),
+        "agent_id": "new",
+        "agent_type": "reviewer",
+    }
+    return Call("SubagentStart", told | fields, tmp_path / "state" / "ctxtop.db", 0)
+
+
+def asked(tmp_path: Path, session: Path, **fields: object) -> str:
+    reply = answer(call(tmp_path, session, **fields))
+    return reply.context if reply else ""
+
+
+def scan(tmp_path: Path) -> Path:
+    store = tmp_path / "state" / "ctxtop.db"
+    with closing(Writer(store)) as writer:
+        Collector(ClaudeFolder((tmp_path / "config").resolve()), writer, Recorder()).scan()
+    return store
+
+
+def test_without_a_store(tmp_path: Path, session: Path) -> None:
+    said = asked(tmp_path, session)
+    assert "The cart rounds." in said
+    assert "secret" not in said
+    assert not (tmp_path / "state" / "ctxtop.db").exists()
+
+
+def test_what_only_the_store_knows(tmp_path: Path, session: Path) -> None:
+    write(session, [notification("gone", "Found long ago.", status="completed")])
+    scan(tmp_path)
+    write(session, [user()])
+    said = asked(tmp_path, session)
+    assert "Found long ago." in said
+    assert "The cart rounds." in said
+    assert "secret" not in said
+
+
+def test_what_is_fresher_than_the_store(tmp_path: Path, session: Path) -> None:
+    scan(tmp_path)
+    write_agent(session, "w2", "Done a moment ago.")
+    assert "Done a moment ago." in asked(tmp_path, session)
+
+
+@pytest.mark.parametrize("content", [b"", b"no store", b"SQLite format 3\0" + b"x" * 5000])
+def test_a_store_that_is_none(tmp_path: Path, session: Path, content: bytes) -> None:
+    store = tmp_path / "state" / "ctxtop.db"
+    store.parent.mkdir()
+    store.write_bytes(content)
+    assert "The cart rounds." in asked(tmp_path, session)
+    assert store.read_bytes() == content
+
+
+def test_a_store_that_another_process_holds(tmp_path: Path, session: Path) -> None:
+    store = scan(tmp_path)
+    with closing(sqlite3.connect(store, isolation_level=None)) as holder:
+        holder.execute("PRAGMA journal_mode = DELETE")
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        assert "The cart rounds." in asked(tmp_path, session)
+        assert time.monotonic() - began < 2
+
+
+def test_agents_that_run_or_failed_are_not_given(tmp_path: Path, session: Path) -> None:
+    write_agent(session, "w1", WORKER, finished=None)
+    assert asked(tmp_path, session) == ""
+    write(session, [notification("w1", WORKER, status="killed")])
+    write_agent(session, "w1", WORKER)
+    assert asked(tmp_path, session) == ""
+    write(session, [notification("w1", WORKER, status="completed")])
+    assert "The cart rounds." in asked(tmp_path, session)
+
+
+def test_an_earlier_session_of_the_project(tmp_path: Path, session: Path) -> None:
+    earlier = write(session.with_name("33333333-0000-4000-8000-000000000000.jsonl"), [user()])
+    write_agent(earlier, "r1", "Reviewed then.", agentType="reviewer")
+    assert "Reviewed then." in asked(tmp_path, session)
+
+
+def test_tags_of_the_definition_and_of_the_task(tmp_path: Path, session: Path) -> None:
+    earlier = write(session.with_name("33333333-0000-4000-8000-000000000000.jsonl"), [user()])
+    write_agent(earlier, "f1", "About payment.", agentType="front", prompt="tags: payment\nDo.")
+    write_agent(earlier, "f2", "About search.\ntags: search", agentType="front")
+    head = "---\nname: reviewer\ntags: [payment, cart]\n---\ntags: search\n"
+    definition = tmp_path / ".claude" / "agents" / "reviewer.md"
+    definition.parent.mkdir(parents=True)
+    definition.write_text(head)
+    said = asked(tmp_path, session)
+    assert "About payment." in said
+    assert "About search." not in said
+    assert "tagged payment" in said
+
+
+def test_its_tasks(tmp_path: Path, session: Path) -> None:
+    lines = called(
+        "TaskCreate",
+        "t1",
+        "Task #1 created successfully",
+        subject="Fix the cart",
+        description="all",
+    )
+    lines += called("TaskUpdate", "t2", taskId="1", owner="reviewer")
+    lines += called("TaskCreate", "t3", "Task #2 created successfully", subject="Not for this one")
+    lines += called("ExitPlanMode", "t4", plan="First the cart.")
+    write(session, lines)
+    said = asked(tmp_path, session)
+    assert "| [pending] Fix the cart: all" in said
+    assert "| Plan: First the cart." in said
+    assert "Not for this one" not in said
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"agent_type": ""},
+        {"agent_type": None},
+        {"transcript_path": 7},
+        {"transcript_path": "/nowhere/at/all.jsonl"},
+        {"transcript_path": "/etc/passwd"},
+        {"transcript_path": "\0.jsonl"},
+    ],
+)
+def test_what_names_no_agent_is_given_nothing(
+    tmp_path: Path, session: Path, fields: dict[str, object]
+) -> None:
+    assert asked(tmp_path, session, **fields) == ""
+
+
+def test_another_event_is_not_answered(tmp_path: Path, session: Path) -> None:
+    told = call(tmp_path, session)
+    assert answer(Call("SubagentStop", told.given, told.store, 0)) is None
+
+
+def test_the_policy_switches_it_off(tmp_path: Path, session: Path) -> None:
+    (tmp_path / ".ctxtop.toml").write_text('[policy]\ndisabled_modules = ["injection"]\n')
+    assert asked(tmp_path, session) == ""
+
+
+def test_the_policy_bounds_it(tmp_path: Path, session: Path) -> None:
+    (tmp_path / ".ctxtop.toml").write_text("[injection]\nbudget = 50\n")
+    assert asked(tmp_path, session) == ""
+
+
+def test_no_link_is_followed(tmp_path: Path, session: Path) -> None:
+    agents = session.with_suffix("") / "subagents"
+    secret = write_agent(tmp_path / "secret.jsonl", "s1", "Not for you.")
+    (agents / "agent-s1.jsonl").symlink_to(secret)
+    (agents / "agent-s1.meta.json").write_text(json.dumps({"agentType": "w", "finished": True}))
+    assert "Not for you." not in asked(tmp_path, session)
+
+
+def test_a_torn_end_is_no_result(tmp_path: Path, session: Path) -> None:
+    path = write_agent(session, "w2", "Whole.")
+    with path.open("a") as file:
+        file.write('{"type": "assistant", "message": {"content": [{"type": "text", "te')
+    assert "Whole." in asked(tmp_path, session)
+
+
+def test_what_was_given_is_in_the_store_once(tmp_path: Path, session: Path) -> None:
+    asked(tmp_path, session)
+    store = scan(tmp_path)
+    scan(tmp_path)
+    with closing(open_reader(store)) as db:
+        (row,) = given(db, "inject", session.stem)
+    assert (row.agent_id, row.kind, row.from_agent_id) == ("new", "sibling", "w1")
+    assert row.text == "finished in this session, of the same parent"
+    assert 0 < (row.tokens or 0) < 200
+    (log,) = logs_of(store).glob("answers.jsonl")
+    assert log.stat().st_mode & 0o777 == 0o600

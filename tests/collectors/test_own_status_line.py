@@ -1,0 +1,313 @@
+"""Our status line: its words, what the reader keeps for it, and the line that it wraps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors.plugin import line_file, log, wrapped
+from ctxtop.collectors.plugin.line_words import size, status_line
+from ctxtop.collectors.plugin.wrapped import run_wrapped
+from ctxtop.core.store.log_facts import Log
+from ctxtop.tui.cli.commands import run as run_command
+
+from ..logs import log_file
+from ..transcripts import PROJECT, SESSION, assistant, user, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctxtop.collectors.folder import ClaudeFolder
+
+RUN = str(Path(log.__file__).with_name("run.py"))
+
+KEPT: dict[str, Any] = {
+    "v": 1,
+    "model": "claude-opus-5-5",
+    "context_tokens": 100_000,
+    "context_state": "measured",
+    "counter_tokens": 110_000,
+    "window_tokens": 200_000,
+    "window_source": "status_line",
+    "trigger_tokens": 160_000,
+    "turns_left": {"p50": 10, "p80": 30},
+    "agents_noncompliant": None,
+}
+
+
+def status(tokens: int | None, window: int | None = 200_000, **more: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
+    usage = None if tokens is None else {"input_tokens": 10, "cache_read_input_tokens": tokens - 10}
+    told = {"context_window_size": window, "current_usage": usage}
+    model = {"id": "claude-opus-5-5[1m]"}
+    return {"session_id": SESSION, "model": model, "context_window": told} | more
+
+
+@pytest.mark.parametrize(
+    ("tokens", "kept", "said"),
+    [
+        (100_000, {}, "context 50% 100k/200k"),
+        (100_000, KEPT, "context 50% 100k/200k · compacts at 160k, ≈10-30 turns"),
+        # Half of what was left is used up.
+        (125_000, KEPT, "context 62% 125k/200k · compacts at 160k, ≈5-15 turns"),
+        (199_000, KEPT, "context 100% 199k/200k · compacts at 160k, ≈0 turns"),
+        # Compacted since.
+        (20_000, KEPT, "context 10% 20k/200k · compacts at 160k"),
+        (None, KEPT, "context –/200k · compacts at 160k"),
+        (
+            None,
+            KEPT | {"context_state": "estimated"},
+            "context ≈50% ≈100k/200k · compacts at 160k, ≈10-30 turns",
+        ),
+        (100_000, KEPT | {"trigger_tokens": None}, "context 50% 100k/200k"),
+        (100_000, KEPT | {"turns_left": None}, "context 50% 100k/200k · compacts at 160k"),
+        # Of another model, or another window.
+        (100_000, KEPT | {"model": "claude-haiku-4-5"}, "context 50% 100k/200k"),
+        (100_000, KEPT | {"window_tokens": 1_000_000}, "context 50% 100k/200k"),
+        (100_000, {"agents_noncompliant": 1}, "context 50% 100k/200k · 1 agent not compliant"),
+        (100_000, {"agents_noncompliant": 2}, "context 50% 100k/200k · 2 agents not compliant"),
+        (
+            100_000,
+            KEPT | {"window_source": "policy", "window_tokens": 400_000},
+            "context 25% 100k/400k · compacts at 160k, ≈10-30 turns",
+        ),
+    ],
+)
+def test_the_words(tokens: int | None, kept: dict[str, Any], said: str) -> None:
+    assert status_line(status(tokens), kept) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"context_window": 7}, ""),
+        ({"context_window": {"context_window_size": "x", "current_usage": [1]}}, ""),
+        (status(1000, None), "context 1k"),
+        (status(1000, -5), "context 1k"),
+        (status(None, 200_000, model="x"), "context –/200k"),
+    ],
+)
+def test_what_the_client_may_never_say(given: dict[str, Any], said: str) -> None:
+    assert status_line(given, {}) == said
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1k"),
+        (167_499, "167k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (1_000_000, "1M"),
+        (1_250_000, "1.2M"),
+        (12_300_000, "12M"),
+    ],
+)
+def test_sizes(tokens: int, said: str) -> None:
+    assert size(tokens) == said
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", "a\0b", "a.b"])
+def test_no_file_outside_the_folder_is_read(tmp_path: Path, name: str) -> None:
+    assert line_file.line_path(str(tmp_path / "s.db"), name) is None
+    assert line_file.read_line(str(tmp_path / "s.db"), name) == {}
+
+
+@pytest.mark.parametrize("kept", [b"", b"[1]", b'{"v":2}', b"\xff", b'{"v":1,'])
+def test_a_file_that_cannot_be_used_says_nothing(tmp_path: Path, kept: bytes) -> None:
+    path = Path(line_file.line_path(str(tmp_path / "s.db"), SESSION) or "")
+    path.parent.mkdir()
+    path.write_bytes(kept)
+    assert line_file.read_line(str(tmp_path / "s.db"), SESSION) == {}
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert line_file.read_line(str(tmp_path / "s.db"), SESSION) == {}
+
+
+def show(store: Path, given: bytes, *words: str) -> str:
+    """Run the status line as the client does."""
+    command = [sys.executable, "-I", "-S", RUN, "statusline", str(store), *words]
+    ended = subprocess.run(command, input=given, capture_output=True, timeout=30, check=True)
+    assert ended.stderr == b""
+    return ended.stdout.decode()
+
+
+def test_without_a_store_it_says_what_the_client_says(tmp_path: Path) -> None:
+    store = tmp_path / "state" / "s.db"
+    given = json.dumps(status(100_000)).encode()
+
+    assert show(store, given) == "context 50% 100k/200k"
+    assert show(store, b"garbage") == ""
+    assert len(log_file(store, Log.STATUS_LINE).read_bytes().split()) == 2
+    assert not store.exists()
+
+
+MODEL = "claude-opus-5-5"
+TURNS = 12
+LAST = 700_000
+
+
+def history(claude: ClaudeFolder, turns: int = TURNS) -> None:
+    """A session that grows by 50,000 a turn, to LAST with all its turns."""
+    lines = [user("Go on.", 0)]
+    for number in range(turns):
+        tokens = LAST - 50_000 * (TURNS - 1 - number)
+        lines.append(assistant(f"m{number}", tokens, at=number + 1, model=MODEL, version="2.1.329"))
+    write(claude.projects / PROJECT / f"{SESSION}.jsonl", lines)
+
+
+@pytest.fixture
+def sessions(
+    claude: ClaudeFolder, store: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], dict[str, Any]]:
+    """Run `ctxtop sessions --json` and give the one session."""
+
+    def run() -> dict[str, Any]:
+        words = ["sessions", "--json", "--config-dir", str(claude.root)]
+        assert run_command([*words, "--db", str(store)]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+        return dict(found)
+
+    return run
+
+
+def asked(tokens: int) -> bytes:
+    return json.dumps(status(tokens, 1_000_000, model={"id": MODEL})).encode()
+
+
+def test_its_numbers_are_those_of_the_sessions_command(
+    claude: ClaudeFolder, store: Path, sessions: Callable[[], dict[str, Any]]
+) -> None:
+    history(claude)
+    assert show(store, asked(LAST)) == "context 70% 700k/1M"
+    found = sessions()
+
+    turns = found["turns_left"]
+    assert found["context_tokens"] == LAST
+    assert found["trigger_tokens"]
+    assert turns["p50"] > 0
+    assert show(store, asked(LAST)) == (
+        f"context {round(100 * found['used_ratio'])}% {size(found['context_tokens'])}"
+        f"/{size(found['window_tokens'])} · compacts at {size(found['trigger_tokens'])},"
+        f" ≈{turns['p50']}-{turns['p80']} turns"
+    ).replace(f"{turns['p50']}-{turns['p50']}", str(turns["p50"]))
+
+
+def test_what_is_kept_is_private_and_follows_the_transcript(
+    claude: ClaudeFolder, store: Path, sessions: Callable[[], dict[str, Any]]
+) -> None:
+    history(claude, TURNS - 2)
+    show(store, asked(LAST - 100_000))
+    sessions()
+    path = Path(line_file.line_path(str(store), SESSION) or "")
+    before = line_file.read_line(str(store), SESSION)
+    history(claude)
+    sessions()
+    after = line_file.read_line(str(store), SESSION)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert (before["context_tokens"], after["context_tokens"]) == (LAST - 100_000, LAST)
+
+
+def test_nothing_is_kept_of_a_session_whose_line_nobody_sees(
+    claude: ClaudeFolder, store: Path, sessions: Callable[[], dict[str, Any]]
+) -> None:
+    history(claude)
+    sessions()
+    folder = Path(line_file.line_folder(str(store)))
+    assert not folder.exists()
+
+    folder.mkdir()
+    (folder / "old.json").write_text("{}")
+    sessions()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_a_trouble_and_no_more(
+    claude: ClaudeFolder, store: Path, sessions: Callable[[], dict[str, Any]]
+) -> None:
+    history(claude)
+    show(store, asked(LAST))
+    Path(line_file.line_folder(str(store))).write_text("mine")
+    assert sessions()["context_tokens"] == LAST
+
+
+def test_a_command_of_its_own_stands_above(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    given = json.dumps(status(100_000)).encode()
+    theirs = "cat >/dev/null; echo one; echo two >&2; echo; exit 3"
+
+    assert show(store, given, "--", "wc -c") == f"{len(given)}\ncontext 50% 100k/200k"
+    command = [sys.executable, "-I", "-S", RUN, "statusline", str(store), "--", theirs]
+    ended = subprocess.run(command, input=given, capture_output=True, timeout=30, check=True)
+    assert ended.stdout.decode() == "one\ncontext 50% 100k/200k"
+
+
+def test_one_that_reads_nothing_of_a_large_stdin() -> None:
+    assert run_wrapped("echo hi", b"x" * 10_000_000) == b"hi\n"
+
+
+def test_one_that_takes_all_of_a_large_stdin() -> None:
+    assert run_wrapped("wc -c", b"x" * 10_000_000).strip() == b"10000000"
+
+
+def test_one_that_hangs_is_ended_and_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrapped, "WRAPPED_S", 0.3)
+    mark = tmp_path / "pid"
+    assert run_wrapped(f"echo $$ > '{mark}'; echo early; sleep 60 & wait", b"") == b"early\n"
+
+    group = int(mark.read_text())
+    for _ in range(100):
+        if not alive(group):
+            break
+        time.sleep(0.05)
+    assert not alive(group)
+
+
+def alive(group: int) -> bool:
+    """Say whether anything but a dead shell is left in a group."""
+    try:
+        os.killpg(group, 0)
+        ended = os.waitpid(group, os.WNOHANG)[0] == group
+    except (ProcessLookupError, ChildProcessError):
+        return False
+    return not ended
+
+
+def test_what_one_leaves_to_work_on_is_not_waited_for_nor_ended(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    began = time.monotonic()
+    assert run_wrapped(f"sleep 60 & echo $! > '{mark}'; echo hi", b"") == b"hi\n"
+
+    assert time.monotonic() - began < wrapped.WRAPPED_S
+    left = int(mark.read_text())
+    os.kill(left, signal.SIGKILL)
+
+
+def test_one_that_says_too_much() -> None:
+    assert len(run_wrapped("yes", b"")) == wrapped.OUTPUT_BYTES
+
+
+def test_the_line_of_a_person_s_own_settings(
+    claude: ClaudeFolder, store: Path, child_env: dict[str, str]
+) -> None:
+    words = [sys.executable, "-m", "ctxtop", "statusline", "--db", str(store)]
+    words += ["--config-dir", str(claude.root), "--", "printf", "%s", "a  b"]
+    given = json.dumps(status(100_000)).encode()
+    ended = subprocess.run(words, input=given, capture_output=True, env=child_env, check=True)
+
+    assert ended.stdout.decode() == "a  b\ncontext 50% 100k/200k"

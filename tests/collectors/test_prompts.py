@@ -1,0 +1,277 @@
+"""What the model is told at the thresholds: once each, again when re-armed, never by a guess."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors.plugin import quiet
+from ctxtop.collectors.plugin.answers.prompts import answer
+from ctxtop.collectors.plugin.call import Call
+from ctxtop.collectors.plugin.log import log_folder
+from ctxtop.collectors.plugin.said import KEPT_S, Said
+from ctxtop.collectors.transcripts.newest import Newest, introduced_model, newest
+from ctxtop.core.prompting import TEXTS
+from ctxtop.core.store import log_queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.log_facts import Log
+
+from ..logs import line as log_line
+from ..logs import lines as log_lines
+from ..logs import log_file
+from ..transcripts import PROJECT, SESSION, assistant, attachment, boundary, encode, user, write
+
+if TYPE_CHECKING:
+    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.folder import ClaudeFolder
+
+LARGE = "claude-opus-5-5"
+SMALL = "claude-haiku-4-5"
+NOW_MS = time.time_ns() // 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    # A whole look each time.
+    monkeypatch.setattr(quiet, "QUIET_S", 0.0)
+
+
+@pytest.fixture
+def transcript(claude: ClaudeFolder) -> Path:
+    path = claude.projects / PROJECT / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def introduction(model: str) -> dict[str, Any]:
+    return attachment("model", identity={"modelId": model})
+
+
+def said(
+    store: Path, transcript: Path, event: str = "UserPromptSubmit", **given: object
+) -> str | None:
+    """Ask the feature as the hook does; give the threshold's action."""
+    fields = {"transcript_path": str(transcript), "cwd": "/home/dev/x"} | given
+    reply = answer(Call(event, fields, store, time.time_ns() // 1_000_000))
+    if reply is None:
+        return None
+    assert not reply.block
+    (action,) = (name for name, text in TEXTS.items() if text == reply.context)
+    return action
+
+
+def fill(transcript: Path, *tokens: int, model: str = LARGE) -> None:
+    """Write a session whose answers saw so much."""
+    answers = [
+        assistant(f"m{number}", each, at=number + 1, model=model, version="2.1.329")
+        for number, each in enumerate(tokens)
+    ]
+    write(transcript, [user(), introduction(model), *answers])
+
+
+def test_each_threshold_once(store: Path, transcript: Path) -> None:
+    found = []
+    for tokens in (699_999, 700_000, 750_000, 799_999, 800_000, 850_000, 990_000):
+        fill(transcript, tokens)
+        found.append(said(store, transcript))
+        found.append(said(store, transcript, "PostToolUse"))
+
+    assert [each for each in found if each] == ["reassure", "suggest"]
+    assert found.index("reassure") == 2
+    assert found.index("suggest") == 8
+
+
+def test_of_several_at_once_the_most_urgent(store: Path, transcript: Path) -> None:
+    fill(transcript, 900_000)
+    assert [said(store, transcript) for _ in range(3)] == ["suggest", None, None]
+
+
+def test_the_words_are_those_of_the_requirements() -> None:
+    assert TEXTS["suggest"] == (
+        "High context usage detected (>80%). Consider summarizing recent tool outputs or"
+        " delegating subtasks to background agents to free up context space."
+    )
+
+
+def test_a_compaction_re_arms(store: Path, transcript: Path) -> None:
+    fill(transcript, 850_000)
+    assert said(store, transcript) == "suggest"
+    compacted = boundary(at=2) | {"timestamp": "2999-01-01T00:00:00Z"}
+    write(transcript, [user(), assistant("m1", 850_000, model=LARGE), compacted])
+    assert said(store, transcript) is None
+    write(transcript, [user(), assistant("m2", 710_000, model=LARGE)])
+    assert said(store, transcript) == "reassure"
+    assert said(store, transcript) is None
+
+
+def test_a_fall_re_arms_by_the_policy(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tokens, expected in ((700_000, "reassure"), (660_000, None), (700_000, None)):
+        fill(transcript, tokens)
+        assert said(store, transcript) == expected
+    fill(transcript, 650_000)
+    assert said(store, transcript) is None
+    fill(transcript, 700_000)
+    assert said(store, transcript) == "reassure"
+
+    monkeypatch.setenv("CTXTOP_POLICY_REARM__HYSTERESIS", "off")
+    for tokens in (600_000, 700_000):
+        fill(transcript, tokens)
+        assert said(store, transcript) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "given"),
+    [
+        ("Stop", {}),
+        ("PostToolUse", {"agent_id": "a1"}),
+        ("UserPromptSubmit", {"transcript_path": "/nowhere/at/all.jsonl"}),
+        ("UserPromptSubmit", {"transcript_path": 7}),
+        ("UserPromptSubmit", {"transcript_path": "/etc/passwd"}),
+    ],
+)
+def test_where_nothing_is_said(
+    store: Path, transcript: Path, event: str, given: dict[str, object]
+) -> None:
+    fill(transcript, 900_000)
+    assert said(store, transcript, event, **given) is None
+
+
+def test_an_unknown_window_says_nothing(store: Path, transcript: Path) -> None:
+    fill(transcript, 190_000, model="some-other-model")
+    assert said(store, transcript) is None
+    # The API's name alone does not tell which window it was asked for.
+    answers = [assistant("m1", 190_000, model="claude-opus-4-6", version="2.1.329")]
+    write(transcript, [user(), *answers])
+    assert said(store, transcript) is None
+    write(transcript, [user(), introduction("claude-opus-4-6[1m]"), *answers])
+    assert said(store, transcript) is None
+    write(transcript, [user(), introduction("claude-opus-4-6"), *answers])
+    assert said(store, transcript) == "suggest"
+
+
+def test_the_store_knows_better(store: Path, transcript: Path, collector: Collector) -> None:
+    write(transcript, [user(), assistant("m1", 170_000, model="claude-opus-4-6")])
+    given = {
+        "session_id": SESSION,
+        "model": {"id": "claude-opus-4-6"},
+        "context_window": {"context_window_size": 200_000},
+    }
+    log_file(store, Log.STATUS_LINE).write_bytes(log_lines([log_line(NOW_MS, **given)]))
+    assert said(store, transcript) is None
+    collector.scan()
+    assert said(store, transcript) == "suggest"
+
+
+def test_what_was_said_is_kept(store: Path, transcript: Path, collector: Collector) -> None:
+    fill(transcript, 850_000)
+    said(store, transcript)
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        assert log_queries.bad_lines(db) == []
+        rows = db.execute("SELECT feature, session_id, kind FROM answer_item").fetchall()
+    assert [tuple(row) for row in rows] == [("prompts", SESSION, "reassure suggest")]
+
+
+@pytest.mark.parametrize(
+    ("module", "told"), [("context-window-monitor", None), ("preemptive", "reassure")]
+)
+def test_a_policy_that_is_silent(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch, module: str, told: str | None
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_DISABLED_MODULES", module)
+    fill(transcript, 900_000)
+    assert said(store, transcript) == told
+
+
+def test_of_many_at_once_one_says_it(store: Path, transcript: Path) -> None:
+    fill(transcript, 850_000)
+    found: list[str | None] = []
+    start = threading.Barrier(8)
+
+    def ask() -> None:
+        start.wait()
+        found.append(said(store, transcript))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    # One may have claimed the first threshold, and another the second.
+    assert found.count("suggest") == 1
+    assert len([each for each in found if each]) <= 2
+
+
+def test_between_whole_looks_only_what_may_be_due_is_looked_at(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "QUIET_S", 3600.0)
+    fill(transcript, 400_000)
+    assert said(store, transcript) is None
+    assert quiet.is_quiet(store, SESSION, 699_999)
+    assert not quiet.is_quiet(store, SESSION, 700_000)
+    assert not quiet.is_quiet(store, SESSION, 399_999), "compacted"
+    assert not quiet.is_quiet(store, SESSION, None)
+    fill(transcript, 700_000)
+    assert said(store, transcript) == "reassure"
+
+
+def test_the_rough_fill_is_that_of_the_last_answer(transcript: Path) -> None:
+    fill(transcript, 1000, 2000, 3000)
+    assert quiet.rough_fill(transcript) == 3000
+    write(transcript, [user('"usage":{'), {"type": "x", "usage": {"a": {"b": "}"}}}])
+    assert quiet.rough_fill(transcript) == 0
+    assert quiet.rough_fill(transcript.with_name("none.jsonl")) is None
+
+
+def test_the_newest_answer_that_counts() -> None:
+    counted = assistant("m1", 5000, model=LARGE, version="2.1.329")
+    after = [
+        assistant("m2", 9000, isSidechain=True),
+        assistant("m3", 9000, isApiErrorMessage=True),
+        assistant("m4", 9000, model="<synthetic>"),
+        user('he said "assistant" and "usage" and "compact_boundary"'),
+    ]
+    lines = encode([counted, *after, b'{"type":"assistant","usage":']).split(b"\n")
+
+    assert newest(lines) == Newest(5000, LARGE, "2.1.329", None)
+    assert newest([]) == Newest()
+    later = encode([counted, boundary(at=7)]).split(b"\n")
+    found = newest(later)
+    assert found.tokens is None
+    assert found.compacted_at
+
+
+def test_the_model_that_was_introduced_last(transcript: Path) -> None:
+    write(transcript, [introduction("claude-a"), user(), introduction("claude-b[1m]"), user()])
+    assert introduced_model(transcript) == "claude-b[1m]"
+    write(transcript, [user()])
+    assert introduced_model(transcript) is None
+    transcript.write_bytes(b"")
+    assert introduced_model(transcript) is None
+    transcript.write_bytes(b'{"modelId": "modelId"')
+    assert introduced_model(transcript) is None
+
+
+def test_what_was_said_long_ago_is_forgotten(store: Path, transcript: Path) -> None:
+    old = Said(store, "other", "0.7")
+    assert old.claim()
+    folder = Path(log_folder(str(store)), "said")
+    (made,) = folder.iterdir()
+    long_ago = time.time() - KEPT_S - 60
+    os.utime(made, (long_ago, long_ago))
+    fill(transcript, 850_000)
+    assert said(store, transcript) == "suggest"
+
+    assert made not in set(folder.iterdir())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}

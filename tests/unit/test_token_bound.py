@@ -1,0 +1,33 @@
+"""No estimate of a text is above its bound."""
+
+from __future__ import annotations
+
+import string
+
+from ctxtop.core.injection.bound import most_tokens
+from ctxtop.core.text_count import count_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+TEXTS = st.one_of(
+    st.text(),
+    st.text(string.printable),
+    st.text("qxzjvkQXZ "),
+    st.text("가나다 라🙂"),
+    st.text("\n .-=#*\t"),
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(TEXTS)
+def test_no_estimate_is_above_it(text: str) -> None:
+    counted = count_text(text)
+    assert max(counted.older, counted.newer) <= most_tokens(text)
+
+
+def test_of_prose_it_is_not_three_times_the_estimate() -> None:
+    text = (
+        "[COMPRESSED] agent_type: node-backend\nChanged files: src/server/db.ts\n"
+        "Result: Added GET /api/users with pagination; 12 tests pass.\n"
+    )
+    assert most_tokens(text) < 3 * count_text(text).newer
