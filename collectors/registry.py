@@ -142,13 +142,18 @@ def _may_be_start(written: str | None, began: float) -> bool:
 
 
 def _linux_start(pid: int) -> str | None:
+    return linux_field(pid, _PROC_START_FIELD)
+
+
+def linux_field(pid: int, number: int) -> str | None:
+    """Take a field of /proc/PID/stat by its number in proc(5); None where the process ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     # The second field is the program's name in brackets and may hold anything.
     fields = text.rpartition(")")[2].split()
-    place = _PROC_START_FIELD - 3
+    place = number - 3
     if len(fields) <= place or fields[0] in _DEAD:
         return None
     return fields[place]

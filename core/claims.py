@@ -15,6 +15,7 @@ class Source(StrEnum):
     """Where a claim comes from, strongest first."""
 
     POLICY = "policy"
+    PLUGIN = "plugin"
     STATUS_LINE = "status_line"
     ENVIRONMENT = "environment"
     SETTINGS = "settings"
@@ -30,6 +31,7 @@ class Source(StrEnum):
 
 WORDS: Final = {
     Source.POLICY: "your policy sets it (limit.override)",
+    Source.PLUGIN: "the client itself measured it (plugin)",
     Source.STATUS_LINE: "the client's status line said so",
     Source.ENVIRONMENT: "an environment variable of the client sets it",
     Source.SETTINGS: "a settings file sets it",

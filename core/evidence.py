@@ -94,7 +94,7 @@ class Evidence:
     def __init__(self, facts: Facts, policies: Policies = COMMON) -> None:
         self._facts = facts
         self._policies = policies
-        self._shown = {(row.session_id, row.model): row.window_tokens for row in facts.seen}
+        self._shown = {(row.session_id, row.model): row for row in facts.seen}
         self._others = _others(facts)
         self._own: dict[Owner, list[Compacted]] = {}
         self._of_kind: dict[Kind, list[Compacted]] = {}
@@ -121,7 +121,10 @@ class Evidence:
         asked = asked_large(seen.asked_model, seen.model)
         name = asked or seen.model
         version = parse_version(seen.client_version)
-        shown = self._shown.get((seen.session_id, seen.model or ""))
+        # The client speaks of its session; an agent's model may be held otherwise.
+        shown = None
+        if seen.agent_id is None:
+            shown = self._shown.get((seen.session_id, seen.model or ""))
         setup = self._setup(seen, name)
         # With a window of its own for compaction the client reports that one.
         report = seen.report if setup.window is None else None
@@ -132,8 +135,8 @@ class Evidence:
                 version=version,
                 setup=setup,
                 policy_tokens=self._policies.of(seen.cwd).sizes("limit.override").get(name or ""),
-                # The status line is the session's; an agent's model may be held otherwise.
-                status_line_tokens=shown if seen.agent_id is None else None,
+                plugin_tokens=shown.window_tokens if shown and shown.measured else None,
+                status_line_tokens=shown.window_tokens if shown and not shown.measured else None,
                 session_peak_tokens=seen.peak_tokens,
                 compacted_window=self._compacted_window(seen, name),
                 report_tokens=report.window if report else None,
@@ -198,7 +201,7 @@ def _kind(row: CompactedRow | LargeRow | SeenRow) -> Kind:
 
 def _others(facts: Facts) -> dict[Kind, int]:
     found = {_kind(row): LARGE_WINDOW for row in facts.large}
-    # The newest word of a status line comes last and counts.
+    # The newest word of the client comes last and counts.
     return found | {_kind(row): row.window_tokens for row in facts.seen}
 
 

@@ -41,6 +41,8 @@ class WindowEvidence(msgspec.Struct, frozen=True):
     setup: ClientSetup = NOTHING_SET
     policy_tokens: int | None = None
     """What a person sets for this model: above all evidence (T-26)."""
+    plugin_tokens: int | None = None
+    """What the module inside the client was told of this session with this model."""
     status_line_tokens: int | None = None
     """`context_window_size` of this session with this model."""
     session_peak_tokens: int = 0
@@ -58,14 +60,20 @@ class WindowEvidence(msgspec.Struct, frozen=True):
 def find_window(evidence: WindowEvidence) -> Window:
     """Decide the window in tokens (R: the issue's order; reference: peers 0.1, formats 3.4).
 
-    A status line that a later answer outgrew is of an earlier setting and loses.
+    What the client said and a later answer outgrew is of an earlier setting and loses.
     """
-    peak, seen = evidence.session_peak_tokens, evidence.status_line_tokens
+    peak = evidence.session_peak_tokens
     claims: list[Claim] = []
     if evidence.policy_tokens:
         claims.append(Claim(evidence.policy_tokens, Source.POLICY))
-    if seen and peak <= seen:
-        claims.append(Claim(seen, Source.STATUS_LINE))
+    claims += [
+        Claim(tokens, source)
+        for tokens, source in (
+            (evidence.plugin_tokens, Source.PLUGIN),
+            (evidence.status_line_tokens, Source.STATUS_LINE),
+        )
+        if tokens and peak <= tokens
+    ]
     said = _by_setup(evidence)
     if said and (said.tokens or 0) >= peak:
         claims.append(said)

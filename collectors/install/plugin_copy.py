@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop import __version__
 
 from ..plugin.exchange import asking_folder
-from ..tail import open_regular
+from ..regular import open_regular
 from .refused import NotSafeError
 from .settings_file import write_new
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..tail import open_regular
+from ..regular import open_regular
 from .settings_file import write_new
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from ..surroundings.settings import LARGEST
-from ..tail import open_regular
+from ..regular import open_regular
 from .refused import NotSafeError
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from ..tail import Change, lines_of, read_open
 from .answer_log import read_answers
 from .hook_log import read_events
 from .log_parts import LATE_S, done_with, find_parts, head_mark
+from .measurements import read_measurements
 from .status_line import read_snapshots
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ CUT_OFF: Final = "cut off: its writer was stopped, or the disk was full"
 _DECODERS: Final[dict[Log, Decode]] = {
     Log.HOOKS: read_events,
     Log.STATUS_LINE: read_snapshots,
+    Log.PLUGIN: read_measurements,
     Log.ANSWERS: read_answers,
 }
 
@@ -150,5 +152,6 @@ def logs_of(store: Path) -> Path:
 
 def _sessions(facts: LogFacts) -> set[str]:
     named = {event.session_id for event in facts.events if event.session_id}
+    named |= {snapshot.session_id for snapshot in facts.snapshots}
     named |= {item.session_id for item in facts.answers}
-    return named | {snapshot.session_id for snapshot in facts.snapshots}
+    return named | {measured.session_id for measured in facts.measurements}

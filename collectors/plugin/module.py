@@ -58,8 +58,28 @@ def keep(store: str, lines: bytes) -> int:
 def say_hello(store: str, client: int) -> None:
     """Note that this client has the module."""
     exchange.make_folders(store)
-    path = f"{exchange.asking_folder(store)}/{client}.{exchange.ALIVE}"
-    exchange.write(path, {"pid": client, "at": exchange.now_ms()})
+    folder = exchange.kept_folder(store)
+    _forget_dead(folder)
+    about = {"pid": client, "at": exchange.now_ms()}
+    exchange.write(f"{folder}/{client}.{exchange.ALIVE}", about)
+
+
+def _forget_dead(folder: str) -> None:
+    """Remove the words of clients that have ended: nobody else does where nothing is asked."""
+    for name in os.listdir(folder):
+        pid, _, kind = name.partition(".")
+        if kind == exchange.ALIVE and pid.isdecimal() and not _runs(int(pid)):
+            os.unlink(f"{folder}/{name}")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def take(store: str, session_id: str) -> dict[str, Any]:

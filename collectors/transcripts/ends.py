@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from ...core.conversation import PieceKind, Role
-from ..tail import open_regular
+from ..regular import open_regular
 from .conversation import read_entry
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..clean import clean_title
-from ..tail import open_regular
+from ..regular import open_regular
 from ..times import to_ms
 from .glance import look_at
 from .lines import NotJsonError, ShapeError

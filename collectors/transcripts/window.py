@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..tail import open_regular
+from ..regular import open_regular
 from .conversation import entries_from
 
 if TYPE_CHECKING:

@@ -35,13 +35,15 @@ class LargeRow(msgspec.Struct, frozen=True):
 
 
 class SeenRow(msgspec.Struct, frozen=True):
-    """A window that a session's status line showed, in tokens."""
+    """A window in tokens that the client itself told of a session."""
 
     session_id: str
     model: str
     asked_model: str | None
     client_version: str | None
     window_tokens: int
+    measured: int = 0
+    """1 where the module inside the client was told, 0 where the status line was."""
 
 
 NEWEST: Final = 200
@@ -60,7 +62,7 @@ def large_models(db: sqlite3.Connection, above: int) -> list[LargeRow]:
 
 
 def windows_seen(db: sqlite3.Connection) -> list[SeenRow]:
-    """List the windows that status lines showed."""
+    """List the windows that the client told, by session and model the newest."""
     return records(SeenRow, db, _SEEN, [])
 
 
@@ -111,7 +113,7 @@ ORDER BY 1, 2, 3
 """
 
 _SEEN: Final = """
-SELECT w.session_id, w.model, s.model AS asked_model, s.client_version, w.window_tokens
+SELECT w.session_id, w.model, s.model AS asked_model, s.client_version, w.window_tokens, w.measured
 FROM window_seen w
 LEFT JOIN file f ON f.session_id = w.session_id AND f.kind = 'session' AND f.gone = 0
 LEFT JOIN session s USING (file_id)

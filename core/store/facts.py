@@ -413,9 +413,11 @@ class LiveSession(msgspec.Struct, frozen=True):
 
 
 class WindowSeen(msgspec.Struct, frozen=True):
-    """What the client's own status line said of a session's window."""
+    """What the client itself said of a session's window."""
 
     session_id: str
     model: str
     window_tokens: int
     at: int
+    measured: bool = False
+    """The module inside the client was told; else the status line."""

@@ -1,4 +1,4 @@
-"""Facts of ctxtop's own logs: what hooks were told, and what the status line showed.
+"""Facts of ctxtop's own logs: what hooks, the status line and the client's module were told.
 
 Times are milliseconds since 1970 (UTC), offsets and sizes are bytes, sizes of context
 are tokens. None means that the client did not say.
@@ -18,6 +18,7 @@ class Log(StrEnum):
 
     HOOKS = "hooks.jsonl"
     STATUS_LINE = "statusline.jsonl"
+    PLUGIN = "plugin.jsonl"
     ANSWERS = "answers.jsonl"
 
 
@@ -85,6 +86,36 @@ class StatusSnapshot(msgspec.Struct, frozen=True):
     cache_misses: int | None
 
 
+class Measurement(msgspec.Struct, frozen=True):
+    """What the module inside the client pushed: what the client measured, or a turn's usage."""
+
+    offset: int
+    at: int
+    kind: str
+    """The client's event: `session.measure`, `turn.complete`, or one that is not known."""
+    session_id: str
+    agent_id: str | None
+    model: str | None
+    """As the API calls it, without the mark for a large window."""
+    asked_model: str | None
+    """As the client names it."""
+    context_tokens: int | None
+    """Of the main conversation; None before its first answer and after a compaction."""
+    window_tokens: int | None
+    percent: int | None
+    cost_usd: float | None
+    turn_id: str | None
+    input_tokens: int | None
+    """The four counts are a turn's sums over its requests: no size of a context."""
+    cache_creation_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
+    duration_ms: int | None
+    aborted: bool | None
+    detail: str
+    """What was given, as JSON."""
+
+
 class AnswerItem(msgspec.Struct, frozen=True):
     """A thing that ctxtop gave the client, or found that a compaction forgot."""
 
@@ -111,6 +142,7 @@ class LogFacts(msgspec.Struct, frozen=True):
 
     events: tuple[HookEvent, ...] = ()
     snapshots: tuple[StatusSnapshot, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
     answers: tuple[AnswerItem, ...] = ()
     windows: tuple[WindowSeen, ...] = ()
     bad: tuple[BadLine, ...] = ()

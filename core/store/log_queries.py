@@ -58,6 +58,39 @@ class SnapshotRow(msgspec.Struct, frozen=True):
     cache_misses: int | None
 
 
+class MeasurementRow(msgspec.Struct, frozen=True):
+    """What the module inside the client pushed."""
+
+    at: int
+    kind: str
+    session_id: str
+    agent_id: str | None
+    model: str | None
+    asked_model: str | None
+    context_tokens: int | None
+    window_tokens: int | None
+    percent: int | None
+    cost_usd: float | None
+    turn_id: str | None
+    input_tokens: int | None
+    cache_creation_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
+    duration_ms: int | None
+    aborted: int | None
+    detail: str
+
+
+class ComparedRow(msgspec.Struct, frozen=True):
+    """A session's newest measurement beside the transcript's answer before it; tokens."""
+
+    session_id: str
+    at: int
+    measured_tokens: int
+    answer_tokens: int | None
+    """None where the transcript has no answer since its last boundary."""
+
+
 class PartRow(msgspec.Struct, frozen=True):
     """How far a part of a log was read."""
 
@@ -76,6 +109,16 @@ def hook_events(db: sqlite3.Connection, session_id: str) -> list[HookRow]:
 def snapshots(db: sqlite3.Connection, session_id: str) -> list[SnapshotRow]:
     """List what the status line was told of a session, oldest first."""
     return records(SnapshotRow, db, _SNAPSHOTS, [session_id])
+
+
+def measurements(db: sqlite3.Connection, session_id: str) -> list[MeasurementRow]:
+    """List what the module inside the client pushed of a session, oldest first."""
+    return records(MeasurementRow, db, _MEASUREMENTS, [session_id])
+
+
+def compared(db: sqlite3.Connection) -> list[ComparedRow]:
+    """Put each session's newest measurement beside what its transcript says of that moment."""
+    return records(ComparedRow, db, _COMPARED, [])
 
 
 def parts(db: sqlite3.Connection) -> list[PartRow]:
@@ -125,7 +168,7 @@ def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 
 
-def _columns(kind: type[HookRow | SnapshotRow]) -> str:
+def _columns(kind: type[HookRow | SnapshotRow | MeasurementRow]) -> str:
     return ", ".join(kind.__struct_fields__)
 
 
@@ -138,3 +181,21 @@ _SNAPSHOTS: Final = (
     f"SELECT {_columns(SnapshotRow)} FROM status_snapshot WHERE session_id = ?"
     " ORDER BY at, part_id, offset"
 )
+_MEASUREMENTS: Final = (
+    f"SELECT {_columns(MeasurementRow)} FROM measurement WHERE session_id = ?"
+    " ORDER BY at, part_id, offset"
+)
+# The client measures after it has written the answer, so of answers that came later the
+# measurement knows nothing; a boundary that came later cleared what it tells of.
+_COMPARED: Final = """
+SELECT m.session_id, m.at, m.context_tokens AS measured_tokens,
+    (SELECT r.context_tokens FROM response r WHERE r.file_id = f.file_id
+        AND r.sidechain = 0 AND r.at <= m.at
+        AND r.offset > COALESCE((SELECT MAX(b.offset) FROM boundary b
+            WHERE b.file_id = f.file_id AND b.at <= m.at), -1)
+        ORDER BY r.offset DESC LIMIT 1) AS answer_tokens
+FROM (SELECT session_id, MAX(at) AS at, context_tokens FROM measurement
+    WHERE context_tokens IS NOT NULL AND agent_id IS NULL GROUP BY session_id) m
+JOIN file f ON f.session_id = m.session_id AND f.kind = 'session' AND f.gone = 0
+ORDER BY m.session_id
+"""

@@ -14,16 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .facts import BadLine
-    from .log_facts import AnswerItem, HookEvent, LogFacts
+    from .log_facts import AnswerItem, HookEvent, LogFacts, Measurement
     from .writer import Writer
 
 SNAPSHOTS_KEPT: Final = 500
 """By session: one an answer, and no chart has more columns; the newest of a model stays."""
 
+MEASUREMENTS_KEPT: Final = 2000
+"""By session: two a turn, a thousand turns."""
+
 PartKey = tuple[Log, str]
 """A part's log and mark."""
 
-_TABLES: Final = ("hook_event", "status_snapshot", "answer_item", "log_bad_line")
+_TABLES: Final = (
+    "hook_event",
+    "status_snapshot",
+    "answer_item",
+    "measurement",
+    "log_bad_line",
+)
 
 
 class LogWriter:
@@ -55,10 +64,13 @@ class LogWriter:
             self._insert("hook_event", part_id, facts.events)
             self._insert("answer_item", part_id, facts.answers)
             self._insert("log_bad_line", part_id, facts.bad)
+            self._insert("measurement", part_id, facts.measurements)
             for snapshot in facts.snapshots:
                 self._save_snapshot(part_id, snapshot)
             for session_id in {snapshot.session_id for snapshot in facts.snapshots}:
-                self._forget_old(session_id)
+                self._forget_old(_SNAPSHOTS_FORGET, session_id, SNAPSHOTS_KEPT)
+            for session_id in {each.session_id for each in facts.measurements}:
+                self._forget_old(_MEASUREMENTS_FORGET, session_id, MEASUREMENTS_KEPT)
             if facts.windows:
                 self._writer.save_windows(facts.windows)
             self._move(part_id, part, after)
@@ -90,7 +102,10 @@ class LogWriter:
         )
 
     def _insert(
-        self, table: str, part_id: int, facts: Iterable[HookEvent | AnswerItem | BadLine]
+        self,
+        table: str,
+        part_id: int,
+        facts: Iterable[HookEvent | AnswerItem | Measurement | BadLine],
     ) -> None:
         rows = [(part_id, *msgspec.structs.astuple(fact)) for fact in facts]
         if rows:
@@ -105,10 +120,8 @@ class LogWriter:
         if not run(_SAME_AGAIN, values).rowcount:
             run(_SNAPSHOT_INSERT, values)
 
-    def _forget_old(self, session_id: str) -> None:
-        self._writer.connection.execute(
-            _SNAPSHOTS_FORGET, {"session_id": session_id, "kept": SNAPSHOTS_KEPT}
-        )
+    def _forget_old(self, forget: str, session_id: str, kept: int) -> None:
+        self._writer.connection.execute(forget, {"session_id": session_id, "kept": kept})
 
 
 _PLACE: Final = ("part_id", "offset", "at", "last_at")
@@ -137,4 +150,10 @@ DELETE FROM status_snapshot WHERE session_id = :session_id AND (part_id, offset)
                 AS place_of_model
         FROM status_snapshot WHERE session_id = :session_id)
     WHERE place > :kept AND place_of_model > 1)
+"""
+
+_MEASUREMENTS_FORGET: Final = """
+DELETE FROM measurement WHERE session_id = :session_id AND (part_id, offset) IN (
+    SELECT part_id, offset FROM measurement WHERE session_id = :session_id
+    ORDER BY at DESC, part_id DESC, offset DESC LIMIT -1 OFFSET :kept)
 """

@@ -19,6 +19,7 @@ MIGRATION_NAMES: Final = (
     "m010_token_counts",
     "m011_compaction_told",
     "m012_compliance",
+    "m013_measurements",
     "m015_answers_given",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""

@@ -185,13 +185,14 @@ class Writer:
             )
 
     def save_windows(self, windows: Iterable[WindowSeen]) -> None:
-        """Keep the newest window that a status line showed, by session and model."""
+        """Keep the newest window that the client told, by session and model."""
         with self.transaction():
             self._connection.executemany(
-                "INSERT INTO window_seen VALUES (?, ?, ?, ?)"
+                "INSERT INTO window_seen VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET window_tokens = excluded.window_tokens,"
-                " at = excluded.at WHERE excluded.at >= window_seen.at",
-                [(w.session_id, w.model, w.window_tokens, w.at) for w in windows],
+                " at = excluded.at, measured = excluded.measured"
+                " WHERE excluded.at >= window_seen.at",
+                [astuple(window) for window in windows],
             )
 
     def count_texts(self, estimate: Callable[[str, str | None], int]) -> frozenset[str]:

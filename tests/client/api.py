@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,13 @@ SUMMARY: Final = (
     "<analysis>Everything was looked at.</analysis>\n"
     "<summary>\n1. Primary Request and Intent: the work goes on.\n2. Files: src/shop.py\n</summary>"
 )
+
+_WAITS: Final = re.compile(r"SUMMARY TAKES (\d+) S")
+"""In the instructions for the summariser: how long it takes."""
+
+_FAILS: Final = "SUMMARY FAILS"
+
+BROKEN: Final = (400, "The summary was not made.")
 
 FORGET: Final = "forgetme"
 """Stands in what the scripted summary leaves out although it was asked to keep it."""
@@ -97,8 +105,12 @@ class ScriptedApi:
         messages: list[Json] = body.get("messages", [])
         if messages and any(COMPACTING in text for text in texts_of(messages[-1])):
             exchange["what"] = "summary"
-            summary = _summary("\n".join(texts_of(messages[-1])))
-            return Step([{"type": "text", "text": summary}], 30_000, 400)
+            asked = "\n".join(texts_of(messages[-1]))
+            if _FAILS in asked:
+                return Step(error=BROKEN)
+            waits = _WAITS.search(asked)
+            block = {"type": "text", "text": _summary(asked)}
+            return Step([block], 30_000, 400, wait_s=float(waits[1]) if waits else 0.0)
         # `/model` asks the new model for one token, to see whether it may be used.
         exchange["what"] = "probe" if body.get("max_tokens") == 1 else "answer"
         step, text = next_step(messages)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ctxtop.collectors.own_logs.logs import logs_of
 from ctxtop.core.agents import AgentStatus
 from ctxtop.core.context import ContextState
 from ctxtop.core.models import LARGE_MARK
@@ -82,7 +84,10 @@ class Judge:
 
     def anew(self) -> None:
         """A store that reads all at once says what the one says that read turn by turn."""
-        fresh = self._lab.ctxtop(self._lab.root / "fresh" / "ctxtop.db")
+        store = self._lab.root / "fresh" / "ctxtop.db"
+        if logs_of(self._lab.store).is_dir():
+            shutil.copytree(logs_of(self._lab.store), logs_of(store))
+        fresh = self._lab.ctxtop(store)
         kept = self._lab.ctxtop()
         self._ledger.same("read anew", kept.sessions, fresh.sessions)
         self._ledger.same("read anew", kept.spent, fresh.spent)

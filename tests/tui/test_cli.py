@@ -615,7 +615,7 @@ def test_doctor_tells_what_is_in_the_way(
     ended = run("doctor", "--no-scan", "--db", str(store))
     assert ended.code == 1
     assert "✗ store" in ended.out
-    assert one_line(ended.err) == "ctxtop: 1 of 16 checks failed: store"
+    assert one_line(ended.err) == "ctxtop: 1 of 18 checks failed: store"
 
 
 def test_doctor_without_a_folder_makes_nothing(run: Callable[..., Ended], home: Path) -> None:

@@ -60,7 +60,12 @@ def named(found: list[Check], name: str) -> Check:
     return check
 
 
-NAMES = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.ANSWERS: "answers"}
+NAMES = {
+    Log.HOOKS: "hook log",
+    Log.STATUS_LINE: "status line",
+    Log.PLUGIN: "plugin log",
+    Log.ANSWERS: "answers",
+}
 
 
 def the_wrong_one(found: list[Check]) -> Check:
@@ -88,13 +93,16 @@ def test_all_is_well(scanned: Places) -> None:
         "settings",
         "definitions",
         "save flow",
+        "measurements",
         "hooks",
         "troubles",
         "disk",
         "hook log",
         "status line",
+        "plugin log",
         "answers",
         "hook answers",
+        "asked compactions",
         "sqlite",
         "token table",
         "terminal",

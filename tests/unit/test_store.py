@@ -60,6 +60,7 @@ TABLES = {
     "log_bad_line",
     "log_part",
     "marker",
+    "measurement",
     "model_use",
     "plugin",
     "reply",

@@ -26,8 +26,9 @@ ALL = WindowEvidence(
 
 def test_the_evidence_counts_in_its_order() -> None:
     found = []
-    evidence = ALL
+    evidence = replace(ALL, plugin_tokens=450_000)
     for weaker in (
+        {"plugin_tokens": None},
         {"status_line_tokens": None},
         {"setup": ClientSetup(), "session_peak_tokens": 210_000},
         {"session_peak_tokens": 190_000},
@@ -44,6 +45,7 @@ def test_the_evidence_counts_in_its_order() -> None:
         evidence = replace(evidence, **weaker)
 
     assert found == [
+        (Source.PLUGIN, 450_000),
         (Source.STATUS_LINE, 500_000),
         (Source.SETTINGS, SMALL_WINDOW),
         (Source.SESSION_USAGE, LARGE_WINDOW),

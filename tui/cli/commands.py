@@ -24,6 +24,7 @@ from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .start import open_dashboard, resolve
 from .steered import steered
+from .trigger_command import trigger
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -257,6 +258,9 @@ def doctor(context: click.Context) -> int:
         say(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
         return FAILED
     return code
+
+
+group.add_command(trigger)
 
 
 @group.command()

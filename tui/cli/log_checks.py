@@ -34,7 +34,12 @@ MOMENT_DIGITS: Final = 14
 
 MEGABYTE: Final = 1_000_000
 
-_NAMES: Final = {Log.HOOKS: "hook log", Log.STATUS_LINE: "status line", Log.ANSWERS: "answers"}
+_NAMES: Final = {
+    Log.HOOKS: "hook log",
+    Log.STATUS_LINE: "status line",
+    Log.ANSWERS: "answers",
+    Log.PLUGIN: "plugin log",
+}
 
 
 class _Faults(msgspec.Struct, frozen=True):

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
+LIVE: Final = 3
+"""Refused: the session is at work, or open where it would not see the change."""
+
 UNSAFE: Final = 4
 """Refused: it cannot be proved that it does no harm."""
 

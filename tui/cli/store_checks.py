@@ -13,6 +13,7 @@ from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ..places import PlaceError
 from ..update import bring_up_to_date
+from .asking_checks import measurement_check, requests_check
 from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
@@ -52,6 +53,7 @@ def _all_checks(places: Places, failure: str | None) -> list[Check]:
         *store,
         disk_check(places.store),
         *log_checks(places.store, parts),
+        requests_check(places.store),
         *machine_checks(),
     ]
 
@@ -73,6 +75,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 _unknown_types(db),
                 _ignored_types(db),
                 *surroundings_checks(db),
+                measurement_check(db),
                 hook_check(db, path),
                 _troubles(db),
             ]

@@ -13,6 +13,7 @@ from . import (
     m010_token_counts,
     m011_compaction_told,
     m012_compliance,
+    m013_measurements,
     m015_answers_given,
 )
 from .known import migrations
@@ -30,6 +31,7 @@ __all__ = [
     "m010_token_counts",
     "m011_compaction_told",
     "m012_compliance",
+    "m013_measurements",
     "m015_answers_given",
     "migrations",
 ]

@@ -13,22 +13,29 @@
  * of an event must be a literal, or the module is not loaded. `$.fs` has read, write (0600,
  * not atomic), list, exists, stat, ancestors: nothing appends, renames or locks, so all that
  * is written is written by the command. `$.process.run` gives it stdin; the parent of that
- * process is the client. `session.start` comes once a process, also in `-p`, where
- * `isInteractive` is false; after `/clear` `$.session.id()` is another. `session.measure`
- * comes about 40 ms after `turn.complete` of the main conversation, not after a compaction,
- * and names no model. `$.session.compact` needs an idle session and rejects in a turn.
+ * process is the client. `session.start` comes once a process, also in `-p`: `isInteractive`
+ * is false there, and at its end the client waits for `session.end`. After `/clear`
+ * `$.session.id()` is another. `session.measure` comes about 40 ms after `turn.complete` of
+ * the main conversation, not after a compaction, and names no model; `turn.complete` of an
+ * agent has its `agentId`. `$.session.compact` takes as long as it takes, also from a timer,
+ * and rejects in a turn. A plugin in `<config>/skills/` is loaded like one of --plugin-dir.
  */
 
-const POLL_MS = 500 // a request is taken within 3 s, and a look is one listing of a folder
-const FLUSH_MS = 100 // the turn and what it measured are one process
+const POLL_MS = 1000 // a request is taken within 3 s, and a look is one listing of a folder
+const FLUSH_MS = 100 // a turn and what it measured are one process
 const QUEUE_MOST = 64 // of what a command that hangs keeps waiting
-const CALL_MS = 10_000 // the command takes 40 ms
+const RECORD_MS = 1500 // the command takes 40 ms; a client that ends waits for it
+const CALL_MS = 10_000 // a machine under load carries out a request late rather than not
+const FAILURES_MOST = 3 // in a row: ctxtop is gone, and nothing is run any more
+
+// The words of 2.1.329 in a turn, and where there is nothing to summarise.
+const REFUSALS = /turn is running|not enough messages/i
 
 let settings = null
-let isInteractive = false
 let isWorking = false
-let isFlushing = false
+let failures = 0
 let queue = []
+let flushing = null
 
 /** Read what the installer wrote; null where it is not there or not its form. */
 async function readSettings($) {
@@ -46,59 +53,60 @@ function isText(value) {
 }
 
 /** Run ctxtop's command with one of its verbs; give back what it printed, null where it failed. */
-async function call($, words, stdin) {
+async function call($, words, stdin, timeoutMs) {
   try {
-    const argv = [...settings.command, ...words]
-    const ended = await $.process.run(argv, { stdin, timeoutMs: CALL_MS })
-    return ended.exitCode === 0 ? ended.stdout : null
+    const ended = await $.process.run([...settings.command, ...words], { stdin, timeoutMs })
+    if (ended.exitCode === 0) {
+      failures = 0
+      return ended.stdout
+    }
   } catch {
-    return null
+    // It is not there any more, or hangs.
+  }
+  failures += 1
+  if (failures >= FAILURES_MOST) settings = null
+  return null
+}
+
+/** Hand over what waits in the queue, in its order, one process at a time. */
+function flush($) {
+  flushing ??= drain($).finally(() => {
+    flushing = null
+  })
+  return flushing
+}
+
+async function drain($) {
+  while (settings !== null && queue.length > 0) {
+    const lines = queue
+    queue = []
+    await call($, ['record'], lines.join('\n'), RECORD_MS)
   }
 }
 
-/** Hand over what waits in the queue, in its order. */
-async function flush($) {
-  if (isFlushing || queue.length === 0) return
-  isFlushing = true
-  const lines = queue
-  queue = []
-  await call($, ['record'], lines.join('\n'))
-  isFlushing = false
-  if (queue.length > 0) later($)
-}
-
-function later($) {
-  try {
-    $.clock.after(FLUSH_MS, () => void flush($))
-  } catch {
-    // Without timers: with the next one.
-  }
-}
-
-/** Tell ctxtop of one event, soon; a run without a screen may end at once, and waits. */
+/** Tell ctxtop of one event, soon. */
 async function tell($, event, given) {
   if (settings === null) return
   try {
     const session_id = await $.session.id()
     const model = await $.session.model()
-    queue = [...queue, JSON.stringify({ event, given: { session_id, model, ...given } })]
-    queue = queue.slice(-QUEUE_MOST)
-    if (isInteractive) later($)
-    else await flush($)
+    const line = JSON.stringify({ event, given: { session_id, model, ...given } })
+    queue = [...queue, line].slice(-QUEUE_MOST)
+    $.clock.after(FLUSH_MS, () => void flush($))
   } catch {
-    // A client that has closed has nothing to tell.
+    // A client that is closing has nothing to tell.
   }
 }
 
 /** Look for a request to this session, and carry it out. */
 async function look($) {
-  if (isWorking) return
+  if (isWorking || settings === null) return
   isWorking = true
   try {
     const start = `${await $.session.id()}.`
     const found = await $.fs.list(settings.folder)
     if (found.some(({ name }) => name.startsWith(start) && name.endsWith('.ask'))) {
-      const asked = JSON.parse((await call($, ['take', start.slice(0, -1)])) || '{}')
+      const asked = JSON.parse((await call($, ['take', start.slice(0, -1)], '', CALL_MS)) || '{}')
       if (isText(asked.request)) await carryOut($, asked)
     }
   } catch {
@@ -109,7 +117,7 @@ async function look($) {
 
 async function carryOut($, { session_id, request, text }) {
   const ended = await compact($, text)
-  await call($, ['result'], JSON.stringify({ session_id, request, ...ended }))
+  await call($, ['result'], JSON.stringify({ session_id, request, ...ended }), CALL_MS)
 }
 
 async function compact($, text) {
@@ -118,7 +126,8 @@ async function compact($, text) {
     if (done?.skip !== undefined) return { state: 'refused', why: String(done.skip) }
     return { state: 'done', pre_tokens: done?.tokensBefore, post_tokens: done?.tokensAfter }
   } catch (error) {
-    return { state: 'refused', why: String(error?.message ?? error) }
+    const why = String(error?.message ?? error)
+    return { state: REFUSALS.test(why) ? 'refused' : 'failed', why }
   }
 }
 
@@ -126,9 +135,8 @@ export function register(on) {
   on('session.start', async ($, e, next) => {
     if (settings === null) {
       settings = await readSettings($)
-      isInteractive = e.isInteractive === true
-      if (settings !== null && isInteractive) {
-        void call($, ['hello'])
+      if (settings !== null && e.isInteractive === true) {
+        void call($, ['hello'], '', CALL_MS)
         $.clock.every(POLL_MS, () => void look($))
       }
     }
@@ -148,7 +156,7 @@ export function register(on) {
   })
 
   on('session.end', async ($, e, next) => {
-    if (settings !== null) await flush($)
+    await flush($)
     return next(e)
   })
 }

@@ -1,0 +1,123 @@
+"""Asking the client to compact a session, by the best way that is there."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..registry import read_registry
+from . import by_cli, by_plugin, by_tmux
+from .boundary import BoundaryWatch
+from .lock import locked
+from .outcome import NotCompactedError, Outcome, Via, Why
+from .pane import find_pane
+from .receipts import Asking, clean_up
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...core.store.facts import LiveSession
+    from ..folder import ClaudeFolder
+    from .boundary import NewBoundary
+
+QUIET_S: Final = 5.0
+"""A transcript that grew this recently may have a client that the registry does not name."""
+
+_STATES: Final = frozenset({"idle", "busy", "waiting"})
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The session that is asked, and where things are."""
+
+    session_id: str
+    transcript: Path
+    cwd: str | None
+    folder: ClaudeFolder
+    store: Path
+    config_dir: Path | None = None
+    """Where it is not the client's own default."""
+
+
+def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
+    """Ask and wait until the transcript has a new boundary.
+
+    Raises NotCompactedError where it has none, OSError where a file cannot be used.
+    """
+    began = time.monotonic()
+    with locked(subject.store, subject.session_id):
+        clean_up(subject.store)
+        asking = Asking(subject.store, subject.session_id, text)
+        try:
+            found = _ask(subject, via, asking)
+        except NotCompactedError as error:
+            asking.failed(error)
+            raise
+        outcome = Outcome(
+            session_id=subject.session_id,
+            via=asking.via,
+            requested_at=asking.requested_at,
+            boundary_uuid=found.uuid,
+            pre_tokens=found.pre_tokens,
+            post_tokens=found.post_tokens,
+            seconds=time.monotonic() - began,
+        )
+        asking.done(outcome)
+        return outcome
+
+
+def _ask(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
+    live = _live(subject)
+    if live is None:
+        return _ask_closed(subject, via, asking)
+    if via is Via.CLI:
+        raise NotCompactedError(
+            Why.LIVE, f"it is open in process {live.pid}, which would not see the compaction"
+        )
+    _require_idle(live)
+    watch = BoundaryWatch(subject.transcript)
+    if via is not Via.TMUX and by_plugin.is_there(subject.store, live):
+        found = by_plugin.ask(asking, watch)
+        if found:
+            return found
+    if via is Via.PLUGIN:
+        raise NotCompactedError(
+            Why.UNSAFE, "no module of ctxtop's answers in it: `ctxtop hooks status`, or --via tmux"
+        )
+    pane = find_pane(live.pid)
+    if pane is None:
+        raise NotCompactedError(
+            Why.UNSAFE,
+            f"process {live.pid} has no module of ctxtop's and is in no tmux pane of yours:"
+            " type /compact there",
+        )
+    return by_tmux.ask(asking, watch, pane, lambda: _live(subject))
+
+
+def _ask_closed(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
+    if via in {Via.PLUGIN, Via.TMUX}:
+        raise NotCompactedError(Why.NOTHING, "nobody has it open: leave --via out")
+    watch = BoundaryWatch(subject.transcript)
+    quiet_s = time.time() - subject.transcript.stat().st_mtime
+    if 0 <= quiet_s < QUIET_S:
+        raise NotCompactedError(
+            Why.UNSAFE, f"it was written to {quiet_s:.0f} s ago, by a client that is not registered"
+        )
+    return by_cli.ask(asking, watch, subject.cwd, subject.config_dir)
+
+
+def _require_idle(live: LiveSession) -> None:
+    if live.status == "busy":
+        raise NotCompactedError(Why.LIVE, "it is busy: wait until it is idle")
+    if live.status == "waiting":
+        what = f" ({live.waiting_for})" if live.waiting_for else ""
+        raise NotCompactedError(Why.UNSAFE, f"it waits for an answer of yours{what}")
+    # Clients before 2.1.270 say no state, and that is read as idle.
+    if live.status not in _STATES or live.updated_at is None:
+        raise NotCompactedError(Why.UNSAFE, "its state is not known: type /compact there yourself")
+
+
+def _live(subject: Subject) -> LiveSession | None:
+    found = read_registry(subject.folder)
+    return next((each for each in found if each.session_id == subject.session_id), None)

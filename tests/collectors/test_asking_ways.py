@@ -1,0 +1,402 @@
+"""The ways of asking: each proves first that it does no harm, and then that it was done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.asking import by_cli, by_plugin, by_tmux
+from ctxtop.collectors.asking.ask import Subject, ask_to_compact
+from ctxtop.collectors.asking.boundary import BoundaryWatch
+from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
+from ctxtop.collectors.asking.receipts import receipts
+from ctxtop.collectors.plugin import exchange, module
+
+from ..transcripts import PROJECT, SESSION, assistant, user, write
+from . import fake_client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxtop.collectors.folder import ClaudeFolder
+
+STARTED = 1_000
+BOUNDARY = json.dumps(fake_client.BOUNDARY) + "\n"
+SOON_S = 15.0
+
+
+@pytest.fixture
+def subject(claude: ClaudeFolder, store: Path, tmp_path: Path) -> Subject:
+    """A session whose transcript has been quiet for a minute."""
+    path = claude.projects / PROJECT / f"{SESSION}.jsonl"
+    write(path, [user(), assistant()])
+    os.utime(path, (time.time() - 60, time.time() - 60))
+    return Subject(SESSION, path, str(tmp_path), claude, store)
+
+
+def entry_of(pid: int, **more: object) -> dict[str, object]:
+    about = {"pid": pid, "sessionId": SESSION, "status": "idle", "kind": "interactive"}
+    return about | {"updatedAt": STARTED + 1} | more
+
+
+def register(subject: Subject, **more: object) -> None:
+    """Say that this very process has the session open."""
+    subject.folder.sessions.mkdir(parents=True, exist_ok=True)
+    path = subject.folder.sessions / "1.json"
+    path.write_text(json.dumps(entry_of(os.getpid()) | more), encoding="utf-8")
+
+
+def refused(subject: Subject, via: Via = Via.AUTO, text: str = "") -> NotCompactedError:
+    with pytest.raises(NotCompactedError) as error:
+        ask_to_compact(subject, via, text)
+    return error.value
+
+
+# The plugin
+
+
+@contextmanager
+def client_with_module(
+    subject: Subject, ended: dict[str, object], *, compacts: bool = True, takes: bool = True
+) -> Iterator[list[str]]:
+    """Do what register.js does, in a thread."""
+    register(subject)
+    module.say_hello(str(subject.store), os.getpid())
+    stop = threading.Event()
+    texts: list[str] = []
+
+    def run() -> None:
+        while not stop.wait(0.02):
+            asked = module.take(str(subject.store), SESSION) if takes else {}
+            if not asked:
+                continue
+            texts.append(asked["text"])
+            if compacts:
+                with subject.transcript.open("a", encoding="utf-8") as file:
+                    file.write(BOUNDARY)
+            module.finish(str(subject.store), asked | ended)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield texts
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_the_module_is_asked_first(subject: Subject) -> None:
+    with client_with_module(subject, {"state": "done"}) as texts:
+        outcome = ask_to_compact(subject, Via.AUTO, "keep the plan")
+    assert texts == ["keep the plan"]
+    assert (outcome.via, outcome.boundary_uuid) == (Via.PLUGIN, "b-1")
+    assert (outcome.pre_tokens, outcome.post_tokens) == (52_012, 2_949)
+    (receipt,) = receipts(subject.store, 0)
+    assert (receipt.state, receipt.via, receipt.boundary_uuid) == ("done", "plugin", "b-1")
+    left = [path.name for path in Path(exchange.asking_folder(str(subject.store))).iterdir()]
+    assert left == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("ctxtop: $.session.compact: a turn is running (1); call it later", Why.LIVE),
+        ("ctxtop: $.session.compact: Not enough messages to compact.", Why.NOTHING),
+        ("API Error: 529 \x1b[2JOverloaded", Why.FAILED),
+    ],
+)
+def test_the_client_s_own_refusal_is_said(subject: Subject, words: str, why: Why) -> None:
+    with client_with_module(subject, {"state": "failed", "why": words}, compacts=False):
+        error = refused(subject)
+    assert error.why is why
+    assert "\x1b" not in str(error)
+    (receipt,) = receipts(subject.store, 0)
+    assert receipt.state == ("failed" if why is Why.FAILED else "refused")
+
+
+def test_done_without_a_boundary_is_a_failure(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_plugin, "AFTER_S", 0.2)
+    with client_with_module(subject, {"state": "done"}, compacts=False):
+        assert refused(subject).why is Why.FAILED
+
+
+def test_a_module_that_does_not_answer_leaves_nothing_to_be_done_later(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_plugin, "TAKE_S", 0.2)
+    with client_with_module(subject, {}, takes=False):
+        assert refused(subject, Via.PLUGIN).why is Why.UNSAFE
+    assert module.take(str(subject.store), SESSION) == {}
+
+
+def test_a_compaction_that_never_comes_is_given_up(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_plugin, "COMPACT_S", 0.3)
+    monkeypatch.setattr(module, "finish", lambda *_: None)
+    with client_with_module(subject, {}, compacts=False):
+        assert refused(subject).why is Why.FAILED
+
+
+def test_a_module_of_an_earlier_process_is_none(subject: Subject) -> None:
+    register(subject)
+    exchange.make_folders(str(subject.store))
+    path = Path(exchange.kept_folder(str(subject.store))) / f"{os.getpid()}.alive"
+    exchange.write(str(path), {"pid": os.getpid(), "at": STARTED - 1})
+    register(subject, startedAt=exchange.now_ms())
+    assert refused(subject, Via.PLUGIN).why is Why.UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"status": "busy"}, Why.LIVE),
+        ({"status": "waiting", "waitingFor": "permission prompt"}, Why.UNSAFE),
+        ({"status": "dreaming"}, Why.UNSAFE),
+        ({"status": None, "updatedAt": None}, Why.UNSAFE),
+        ({}, Why.UNSAFE),
+    ],
+)
+@pytest.mark.parametrize("via", [Via.AUTO, Via.PLUGIN, Via.TMUX])
+def test_a_live_session_is_asked_only_when_it_is_surely_idle(
+    subject: Subject, via: Via, entry: dict[str, object], why: Why
+) -> None:
+    register(subject, **entry)
+    assert refused(subject, via).why is why
+    assert receipts(subject.store, 0) == []
+
+
+def test_a_run_of_its_own_is_not_for_a_live_session(subject: Subject) -> None:
+    register(subject)
+    assert refused(subject, Via.CLI).why is Why.LIVE
+
+
+# The pane
+
+
+@contextmanager
+def pane(subject: Subject, mood: str, tmp_path: Path) -> Iterator[Path]:
+    """A fake client in a tmux server of its own; gives what was pressed."""
+    if shutil.which("tmux") is None:
+        pytest.skip("there is no `tmux`")
+    socket = str(tmp_path / "tmux.sock")
+    subject.folder.sessions.mkdir(parents=True, exist_ok=True)
+    entry = subject.folder.sessions / "2.json"
+    entry.write_text(json.dumps(entry_of(1, status="starting")), encoding="utf-8")
+    tmux = ["tmux", "-S", socket, "-f", "/dev/null"]
+    script = [sys.executable, fake_client.__file__, str(entry), str(subject.transcript), mood]
+    size = ["-x", "80", "-y", "24"]
+    subprocess.run([*tmux, "new-session", "-d", "-s", "x", *size, *script], check=True)
+    try:
+        _until(lambda: json.loads(entry.read_text(encoding="utf-8"))["status"] == "idle")
+        yield subject.transcript.with_suffix(".pressed")
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=True)
+
+
+def _until(condition: object) -> None:
+    assert callable(condition)
+    end = time.monotonic() + SOON_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_idle_pane_is_typed_into(subject: Subject, tmp_path: Path) -> None:
+    with pane(subject, "ok", tmp_path) as pressed:
+        outcome = ask_to_compact(subject, Via.AUTO, "-keep; $(it) 'as it' is: é #{x};")
+    assert (outcome.via, outcome.boundary_uuid) == (Via.TMUX, "b-1")
+    line = "/compact -keep; $(it) 'as it' is: é #{x};"
+    assert pressed.read_bytes().decode() == f"{line}\r"
+
+
+@pytest.mark.parametrize(
+    ("mood", "why", "keys"),
+    [
+        ("draft", Why.UNSAFE, b""),
+        ("dialog", Why.UNSAFE, b""),
+        ("busy", Why.LIVE, b""),
+        ("deaf", Why.UNSAFE, b"/compact"),
+        ("echoes", Why.UNSAFE, b"/compact"),
+    ],
+)
+def test_enter_is_pressed_only_on_our_line_alone(
+    subject: Subject,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mood: str,
+    why: Why,
+    keys: bytes,
+) -> None:
+    monkeypatch.setattr(by_tmux, "DRAWN_S", 0.5)
+    with pane(subject, mood, tmp_path) as pressed:
+        assert refused(subject).why is why
+        assert (pressed.read_bytes() if pressed.exists() else b"") == keys
+
+
+def test_a_client_that_does_nothing_is_not_waited_for(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_tmux, "BEGIN_S", 0.5)
+    with pane(subject, "idle", tmp_path):
+        assert refused(subject).why is Why.NOTHING
+
+
+@pytest.mark.parametrize("option", ["copy-mode", "synchronize-panes"])
+def test_a_pane_whose_keys_go_elsewhere_is_refused(
+    subject: Subject, tmp_path: Path, option: str
+) -> None:
+    with pane(subject, "ok", tmp_path) as pressed:
+        tmux = ["tmux", "-S", str(tmp_path / "tmux.sock")]
+        setting = ["copy-mode", "-t", "x"]
+        if option == "synchronize-panes":
+            setting = ["set", "-w", "-t", "x", option, "on"]
+        subprocess.run([*tmux, *setting], check=True)
+        assert refused(subject).why is Why.UNSAFE
+        assert not pressed.exists()
+
+
+def test_a_pane_is_known_by_its_terminal_not_by_its_title(subject: Subject, tmp_path: Path) -> None:
+    with pane(subject, "ok", tmp_path) as pressed:
+        # This process has another terminal, or none, and says that it is in that pane.
+        (subject.folder.sessions / "2.json").unlink()
+        register(subject, tmux="x:@0.%0")
+        assert refused(subject, Via.TMUX).why is Why.UNSAFE
+        assert not pressed.exists()
+
+
+# The run of its own
+
+
+def fake_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    program = tools / "claude"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    return tmp_path / "said"
+
+
+def test_a_closed_session_gets_a_run_of_its_own(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = 'printf \'%s\\n\' "$@" "$PWD" "$CLAUDECODE" > said; cat >> said\n'
+    script += f"echo '{BOUNDARY.strip()}' >> {subject.transcript}"
+    said = fake_program(tmp_path, monkeypatch, script)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    outcome = ask_to_compact(subject, Via.AUTO, "keep it; $(date)")
+    assert (outcome.via, outcome.boundary_uuid) == (Via.CLI, "b-1")
+    assert said.read_text(encoding="utf-8").splitlines() == [
+        "-p",
+        "/compact keep it; $(date)",
+        "--resume",
+        SESSION,
+        str(tmp_path),
+        "",
+    ]
+
+
+@pytest.mark.parametrize("script", ["exit 0", "echo no >&2; exit 1", "printf '\\033[2J\\377'"])
+def test_a_run_without_a_boundary_is_a_failure(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    fake_program(tmp_path, monkeypatch, script)
+    error = refused(subject)
+    assert error.why is Why.FAILED
+    assert "\x1b" not in str(error)
+    (receipt,) = receipts(subject.store, 0)
+    assert receipt.state == "failed"
+
+
+def test_a_run_that_hangs_is_ended(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_cli, "COMPACT_S", 0.3)
+    fake_program(tmp_path, monkeypatch, "exec sleep 60")
+    assert refused(subject).why is Why.FAILED
+
+
+def test_what_a_run_needs(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "no `claude`" in str(refused(subject))
+    fake_program(tmp_path, monkeypatch, "exit 0")
+    gone = Subject(SESSION, subject.transcript, "/nowhere", subject.folder, subject.store)
+    assert "/nowhere is gone" in str(refused(gone))
+
+
+def test_a_transcript_that_just_grew_may_be_open(subject: Subject) -> None:
+    os.utime(subject.transcript)
+    assert refused(subject).why is Why.UNSAFE
+
+
+@pytest.mark.parametrize("via", [Via.PLUGIN, Via.TMUX])
+def test_a_closed_session_has_nobody_to_ask(subject: Subject, via: Via) -> None:
+    assert refused(subject, via).why is Why.NOTHING
+
+
+# The boundary
+
+
+def test_only_a_new_boundary_s_own_line_counts(subject: Subject) -> None:
+    path = subject.transcript
+    with path.open("a", encoding="utf-8") as file:
+        file.write(BOUNDARY)
+    watch = BoundaryWatch(path)
+    assert watch.look() is None
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"type": "user", "message": {"content": BOUNDARY}}) + "\n")
+        file.write('{"type":"system","subtype":"compact_boundary"}\n')
+        file.write('{"type":"system","subtype":"compact_boundary","uuid":7}\n')
+        file.write("compact_boundary\n" + BOUNDARY[:40])
+        file.flush()
+        assert watch.look() is None
+        file.write(BOUNDARY[40:])
+    found = watch.look()
+    assert found is not None
+    assert (found.uuid, found.pre_tokens, found.post_tokens) == ("b-1", 52_012, 2_949)
+    assert watch.look() is None
+
+
+def test_a_transcript_that_is_replaced_proves_nothing(subject: Subject) -> None:
+    watch = BoundaryWatch(subject.transcript)
+    other = subject.transcript.with_suffix(".other")
+    other.write_text(subject.transcript.read_text(encoding="utf-8") + BOUNDARY, encoding="utf-8")
+    other.rename(subject.transcript)
+    with pytest.raises(NotCompactedError, match="replaced"):
+        watch.look()
+
+
+def test_two_at_once_ask_one_at_a_time(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"sleep 0.5; echo '{BOUNDARY.strip()}' >> {subject.transcript}"
+    fake_program(tmp_path, monkeypatch, script)
+    found: list[Outcome | NotCompactedError] = []
+
+    def ask() -> None:
+        try:
+            found.append(ask_to_compact(subject, Via.AUTO, ""))
+        except NotCompactedError as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(each, Outcome) for each in found) == 1
+    assert {each.why for each in found if isinstance(each, NotCompactedError)} == {Why.LIVE}
