@@ -31,12 +31,15 @@ if TYPE_CHECKING:
         ErrorFact,
         LinkFact,
         LinkKind,
+        NoteFact,
         PartFact,
         ReportFact,
         RequestFact,
         ReturnFact,
         SourceFile,
         StepFact,
+        StopBlockFact,
+        StopHookFact,
         TextFact,
     )
     from .agent_returns import Returned
@@ -68,6 +71,9 @@ class Gathered:
         self.parts: list[PartFact] = []
         self.pending: Final = Pending()
         self.reports: list[ReportFact] = []
+        self.stop_blocks: list[StopBlockFact] = []
+        self.stop_hooks: list[StopHookFact] = []
+        self.notes: list[NoteFact] = []
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -108,6 +114,9 @@ class Gathered:
             parts=tuple(self.parts),
             additions=self.pending.to_facts(),
             reports=tuple(self.reports),
+            stop_blocks=tuple(self.stop_blocks),
+            stop_hooks=tuple(self.stop_hooks),
+            notes=tuple(self.notes),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),

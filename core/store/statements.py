@@ -13,6 +13,7 @@ from .facts import (
     LaunchFact,
     LinkFact,
     LiveSession,
+    NoteFact,
     PartFact,
     ReplyFact,
     ReportFact,
@@ -20,6 +21,8 @@ from .facts import (
     ResponseFact,
     ReturnFact,
     SessionFact,
+    StopBlockFact,
+    StopHookFact,
     TextFact,
 )
 
@@ -80,6 +83,9 @@ INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
 INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
 INSERT_PART: Final = _insert_fact("request_part", PartFact)
 INSERT_REPORT: Final = _insert_fact("context_report", ReportFact)
+INSERT_STOP_BLOCK: Final = _insert_fact("stop_block", StopBlockFact)
+INSERT_STOP_HOOK: Final = _insert_fact("stop_hook", StopHookFact)
+INSERT_NOTE: Final = _insert_fact("memory_note", NoteFact)
 INSERT_ADDITION: Final = _insert_fact("addition", AdditionFact)
 
 # What stands before an answer is in what the API reported of it: only the last answer of a

@@ -18,6 +18,7 @@ MIGRATION_NAMES: Final = (
     "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
+    "m014_saves",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -42,6 +43,10 @@ FACT_TABLES: Final = (
     "addition",
     "context_report",
     "compaction_told",
+    "stop_block",
+    "stop_hook",
+    "memory_note",
+    "save_noise",
     "growth",
     "learnt",
     "judged_file",

@@ -23,9 +23,12 @@ from .statements import (
     INSERT_LAUNCH,
     INSERT_LINK,
     INSERT_LIVE,
+    INSERT_NOTE,
     INSERT_PART,
     INSERT_REPORT,
     INSERT_REQUEST,
+    INSERT_STOP_BLOCK,
+    INSERT_STOP_HOOK,
     INSERT_SUMMARY,
     LINE_COUNT_UPSERT,
     MODEL_USE_UPSERT,
@@ -294,6 +297,9 @@ class Writer:
             (INSERT_PART, facts.parts),
             (INSERT_ADDITION, facts.additions),
             (INSERT_REPORT, facts.reports),
+            (INSERT_STOP_BLOCK, facts.stop_blocks),
+            (INSERT_STOP_HOOK, facts.stop_hooks),
+            (INSERT_NOTE, facts.notes),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])

@@ -12,6 +12,7 @@ from . import (
     m009_warnings,
     m010_token_counts,
     m011_compaction_told,
+    m014_saves,
 )
 from .known import migrations
 
@@ -27,5 +28,6 @@ __all__ = [
     "m009_warnings",
     "m010_token_counts",
     "m011_compaction_told",
+    "m014_saves",
     "migrations",
 ]
