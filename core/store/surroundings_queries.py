@@ -153,7 +153,18 @@ def save_plugins(db: sqlite3.Connection) -> list[SavePluginFact]:
         "SELECT install_path, plugin_id, version, mark, skill_takes_file, triage_writes_file,"
         " has_orchestrator FROM save_plugin ORDER BY install_path"
     )
-    return [SavePluginFact(*row[:4], _flag(row[4]), _flag(row[5]), bool(row[6])) for row in rows]
+    return [
+        SavePluginFact(
+            install_path=row[0],
+            plugin_id=row[1],
+            version=row[2],
+            mark=row[3],
+            skill_takes_file=_flag(row[4]),
+            triage_writes_file=_flag(row[5]),
+            has_orchestrator=bool(row[6]),
+        )
+        for row in rows
+    ]
 
 
 def save_logs(db: sqlite3.Connection) -> dict[str, tuple[SaveLog, TailState]]:

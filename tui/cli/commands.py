@@ -13,14 +13,14 @@ from ...collectors.collect import Collector
 from ...core.store import queries
 from . import as_json
 from .cells import shorten
-from .columns import output_encoding, put
+from .emit import emit as _emit
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
+from .saves_command import saves
 from .start import open_dashboard, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from ...core.store.rows import CompactionRow, SpentRow
@@ -234,6 +234,9 @@ def doctor(context: click.Context) -> int:
     return code
 
 
+group.add_command(saves)
+
+
 @group.command()
 @common
 @click.option("--once", is_flag=True, help="Make the data, print its folder and end.")
@@ -254,14 +257,6 @@ def demo(context: click.Context, *, once: bool) -> int:
     from ..demo import run_demo
 
     return run_demo()
-
-
-def _emit(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    if chosen(context).as_json:
-        print(as_json.dumps(record, output_encoding()))
-    else:
-        put(lines())
-    return DONE
 
 
 def _compactions(found: Reading, listed: list[CompactionRow], session: str | None) -> list[str]:
