@@ -69,6 +69,7 @@ class Noise(msgspec.Struct, frozen=True):
     saver: Saver | None = None
     said: tuple[str, ...] = ()
     """The words of the closing line, `Saved: a (create), b (update)` (R004-17)."""
+    said_at: int | None = None
     at: int | None = None
     last_at: int | None = None
     end_offset: int = 0
@@ -149,6 +150,7 @@ class _Meter:
         self._leaks: Final[set[str]] = set()
         self._writes = self._orchestrated = False
         self._said: tuple[str, ...] = ()
+        self._said_at: int | None = None
         self._after: int | None = None
         self._compacted = False
 
@@ -182,6 +184,7 @@ class _Meter:
             self._leaked[1] += lines
         if piece.kind is PieceKind.TEXT and (said := _SAVED.findall(piece.text)):
             self._said = tuple(each.strip() for each in said[-1].split(", "))
+            self._said_at = self._last_at
 
     def _class_of(self, piece: Piece) -> Class:
         if piece.kind is PieceKind.TOOL_INPUT:
@@ -252,6 +255,7 @@ class _Meter:
             leaked_lines=self._leaked[1],
             saver=self._saver(),
             said=self._said,
+            said_at=self._said_at,
             at=self._first.at,
             last_at=self._last_at,
             end_offset=self._last.offset,

@@ -21,7 +21,8 @@ from .flow import Flow, gather, says, whose, written_ms
 from .limits import Limits, limits_of
 from .metrics import BeforeAfter, Durations, before_after, durations, fire_distribution, refires
 from .noise import Noise, unpack
-from .states import SECOND_MS, SaveState, Standing, stands
+from .states import SECOND_MS, Heard, SaveState, Standing, stands
+from .told import Told, read_closing, read_note
 
 if TYPE_CHECKING:
     import sqlite3
@@ -173,10 +174,7 @@ class _Known:
         events = rows.events.get(name, [])
         if flow.is_empty and not saves and not events:
             return None
-        alive = max((each.noise.last_at or 0 for each in saves if not each.noise.closed), default=0)
-        standing = stands(flow, now_ms, limits, alive or None)
-        if standing.state is SaveState.NONE and saves:
-            standing = _from_transcript(saves[-1], standing, now_ms, limits)
+        standing = stands(flow, now_ms, limits, self._heard(name, saves))
         own = [each.noise for each in saves]
         cost = expected_cost(own or self._every)
         confirmed_at = self._confirmed_at(flow, name, standing)
@@ -213,20 +211,33 @@ class _Known:
             return False
         return self._writes_file or any(each.form is Form.FILE for each in own)
 
-    def _confirmed_at(self, flow: Flow, name: str, standing: Standing) -> int | None:
-        result = flow.result or (flow.past[0] if flow.past else None)
-        if result is None or standing.state not in {SaveState.SAVED, SaveState.PARTIAL}:
-            return None
-        since = written_ms(result)
-        told = (
-            note.at
-            for note in self._rows.notes
-            if note.at is not None
-            and note.at >= since
-            and note.cwd == name
-            and note.text.startswith(_CONFIRMED)
+    def _notes(self, name: str) -> Iterable[Told]:
+        for note in self._rows.notes:
+            if note.cwd == name and (told := read_note(note.text, note.at)):
+                yield told
+
+    def _heard(self, name: str, saves: list[MeasuredSave]) -> Heard:
+        at_work = [each.noise.last_at for each in saves if not each.noise.closed]
+        notes = list(self._notes(name))
+        noted = max((told.at for told in notes), default=0)
+        # Of two words on one save the plugin's count: with an agent in the background they
+        # come before the closing line (client 2.1.329).
+        closing = [
+            told
+            for each in saves
+            if (each.noise.at or 0) > noted and (told := read_closing(each.noise))
+        ]
+        return Heard(
+            alive_ms=max((at for at in at_work if at is not None), default=None),
+            told=max((*closing, *notes), key=lambda each: each.at, default=None),
         )
-        return next(told, None)
+
+    def _confirmed_at(self, flow: Flow, name: str, standing: Standing) -> int | None:
+        if standing.state not in {SaveState.SAVED, SaveState.PARTIAL}:
+            return None
+        result = flow.result or (flow.past[0] if flow.past else None)
+        since = written_ms(result) if result else standing.at or 0
+        return next((told.at for told in self._notes(name) if told.at >= since), None)
 
     def _crossings(self, name: str, cost: Cost) -> Iterable[Crossing]:
         for session in self._sessions:
@@ -265,32 +276,6 @@ def _measured(blocks: list[BlockRow]) -> dict[str, list[MeasuredSave]]:
     return found
 
 
-def _from_transcript(
-    save: MeasuredSave, standing: Standing, now_ms: int, limits: Limits
-) -> Standing:
-    """Say what a transcript alone tells of a save: no file of it was ever seen."""
-    noise, last = save.noise, save.noise.last_at or save.noise.at or 0
-    if noise.said:
-        return replace(
-            standing,
-            state=SaveState.SAVED,
-            reason="the session's closing line says so; no file of the save was seen",
-            at=noise.last_at,
-            categories=noise.categories,
-            titles=noise.said,
-        )
-    end = last + limits.orphan_after_s * SECOND_MS
-    if noise.closed or now_ms > end:
-        return replace(standing, reason="a session was asked to save; no file of it was seen")
-    return Standing(
-        SaveState.SAVING,
-        "its session is at work on it",
-        at=noise.at,
-        categories=noise.categories,
-        next_at=end + 1,
-    )
-
-
 def _is_ours(block: BlockRow) -> bool:
     return read_block(block.text) is not None
 
@@ -303,9 +288,11 @@ def _is_fresh(standing: Standing, now_ms: int, limits: Limits) -> bool:
 def _was_confirmed(flow: Flow, standing: Standing, confirmed_at: int | None) -> bool | None:
     """Say whether a prompt was told: by its own words, or because the result is gone (004-52)."""
     result = standing.file
+    if confirmed_at is not None:
+        return True
     if result is None or result not in {flow.result, *flow.past}:
         return None
-    return confirmed_at is not None or result != flow.result
+    return result != flow.result
 
 
 def _taken(flow: Flow, events: Iterable[SaveEventFact]) -> Iterable[float]:
@@ -321,6 +308,5 @@ def _taken(flow: Flow, events: Iterable[SaveEventFact]) -> Iterable[float]:
     return [phases[_TOTAL] for phases in told if _TOTAL in phases]
 
 
-_CONFIRMED = "Memories saved"
 _COMPLETE = "save.complete"
 _TOTAL = "total_ms"

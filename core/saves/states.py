@@ -9,11 +9,13 @@ import msgspec
 
 from .categories import expand
 from .flow import says, written_ms
+from .told import Teller
 
 if TYPE_CHECKING:
     from ..store.surroundings_facts import SaveError, SaveFileFact
     from .flow import Flow
     from .limits import Limits
+    from .told import Told
 
 
 class SaveState(StrEnum):
@@ -65,11 +67,22 @@ class Standing(msgspec.Struct, frozen=True):
     """When time alone will make another state of it, in milliseconds since 1970."""
 
 
-def stands(flow: Flow, now_ms: int, limits: Limits, alive_ms: int | None = None) -> Standing:
-    """Say where a project's save stands at `now_ms`.
+class Heard(msgspec.Struct, frozen=True):
+    """What transcripts tell of a project's saves."""
 
-    `alive_ms` is when its session's transcript last told of the save. Sources: requirements
-    2.2.3, 004-59 to 004-66, R004-03, R004-06 to R004-09.
+    alive_ms: int | None = None
+    """When a session that is still at a save was last heard of."""
+    told: Told | None = None
+    """The newest word that one was done."""
+
+
+NOTHING_HEARD: Final = Heard()
+
+
+def stands(flow: Flow, now_ms: int, limits: Limits, heard: Heard = NOTHING_HEARD) -> Standing:
+    """Say where a project's save stands at `now_ms`; its files come before what was heard.
+
+    Sources: requirements 2.2.3, 004-59 to 004-66, R004-03, R004-06 to R004-09.
     """
     torn = {each.kind.value: each for each in flow.broken}
     if flow.pending is None and "pending" in torn:
@@ -77,10 +90,10 @@ def stands(flow: Flow, now_ms: int, limits: Limits, alive_ms: int | None = None)
     if flow.pending:
         return _again(flow, now_ms, limits) or _pending(flow, flow.pending)
     if flow.triage:
-        return _after_triage(flow, flow.triage, now_ms, limits, alive_ms)
+        return _after_triage(flow, flow.triage, now_ms, limits, heard)
     if flow.broken and not _outdone(flow, flow.broken[0]):
         return _corrupt(flow.broken[0])
-    return _at_rest(flow, now_ms, limits)
+    return _at_rest(flow, now_ms, limits, heard)
 
 
 def belongs(result: SaveFileFact, flow: Flow) -> bool:
@@ -114,12 +127,13 @@ def _again(flow: Flow, now_ms: int, limits: Limits) -> Standing | None:
 
 
 def _pending(flow: Flow, file: SaveFileFact) -> Standing:
-    content, at = says(file), written_ms(file)
+    content, at = says(file), _said_ms(file)
     errors = content.errors or ()
     waiting = expand(content.categories or ())
     saved = expand(content.succeeded or ())
     result = flow.result
-    if result and abs(written_ms(result) - at) <= _SAME_SAVE_MS and not says(result).errors:
+    apart = abs(written_ms(result) - written_ms(file)) if result else 0
+    if result and apart <= _SAME_SAVE_MS and not says(result).errors:
         saved = saved or tuple(
             each for each in expand(says(result).categories or ()) if each not in waiting
         )
@@ -137,7 +151,7 @@ def _pending(flow: Flow, file: SaveFileFact) -> Standing:
 
 
 def _after_triage(
-    flow: Flow, triage: SaveFileFact, now_ms: int, limits: Limits, alive_ms: int | None
+    flow: Flow, triage: SaveFileFact, now_ms: int, limits: Limits, heard: Heard
 ) -> Standing:
     began = written_ms(triage)
     ended = next((each for each in (flow.result, *flow.past) if each and belongs(each, flow)), None)
@@ -146,6 +160,8 @@ def _after_triage(
         return _corrupt(torn)
     if ended:
         return _ended(ended)
+    if heard.told and heard.told.teller is Teller.NOTE and heard.told.at >= began:
+        return _told(heard.told)
     wanted = expand(says(triage).categories or ())
     handled = flow.handled
     said = says(handled).state if handled and written_ms(handled) >= began else None
@@ -158,7 +174,7 @@ def _after_triage(
             SaveState.SAVED, "the sentinel says saved", handled, written_ms(handled), wanted
         )
     # A session that is still heard of has not crashed, however long its save takes (R004-04).
-    signs = [began, alive_ms or 0]
+    signs = [began, heard.alive_ms or 0]
     if handled and said in {_SAVING, _WAITING}:
         signs.append(written_ms(handled))
     last = max(signs)
@@ -176,7 +192,7 @@ def _after_triage(
         return Standing(
             SaveState.SAVING, reason, handled, written_ms(handled), wanted, next_at=ahead
         )
-    if last > began and alive_ms == last:
+    if last > began and heard.alive_ms == last:
         reason = "its session is at work on it"
         return Standing(SaveState.SAVING, reason, triage, began, wanted, next_at=ahead)
     future = began > now_ms
@@ -184,12 +200,15 @@ def _after_triage(
     return Standing(SaveState.TRIAGED, reason, triage, began, wanted, next_at=ahead)
 
 
-def _at_rest(flow: Flow, now_ms: int, limits: Limits) -> Standing:
+def _at_rest(flow: Flow, now_ms: int, limits: Limits, heard: Heard) -> Standing:
     """Say what is known where no save is under way."""
     ended = flow.result or (flow.past[0] if flow.past else None)
-    handled = flow.handled
+    handled, told = flow.handled, heard.told
+    if told and told.at >= max(written_ms(each) if each else 0 for each in (ended, handled)):
+        # A prompt that was told of a result has the result's own numbers behind it.
+        return _ended(ended) if ended and told.teller is Teller.NOTE else _told(told)
     if handled is None or (ended and written_ms(ended) >= written_ms(handled)):
-        return _ended(ended) if ended else Standing(SaveState.NONE, "no save was seen")
+        return _ended(ended) if ended else _unheard(now_ms, limits, heard)
     at, said = written_ms(handled), says(handled).state
     expires = at + limits.sentinel_ttl_s * SECOND_MS
     if said == _FAILED:
@@ -214,9 +233,26 @@ def _at_rest(flow: Flow, now_ms: int, limits: Limits) -> Standing:
     return Standing(SaveState.NONE, "an old sentinel alone", handled, at)
 
 
+def _unheard(now_ms: int, limits: Limits, heard: Heard) -> Standing:
+    """Say what is known where no file of a save was ever seen."""
+    if heard.alive_ms is None:
+        return Standing(SaveState.NONE, "no save was seen")
+    end = heard.alive_ms + limits.orphan_after_s * SECOND_MS
+    if now_ms > end:
+        return Standing(SaveState.NONE, "a session was asked to save; no file of it was seen")
+    return Standing(
+        SaveState.SAVING, "its session is at work on it", at=heard.alive_ms, next_at=end + 1
+    )
+
+
+def _told(told: Told) -> Standing:
+    reason = f"{told.teller.value} says so"
+    return Standing(SaveState.SAVED, reason, None, told.at, told.categories, titles=told.titles)
+
+
 def _ended(result: SaveFileFact) -> Standing:
     content = says(result)
-    at, errors = content.at or written_ms(result), content.errors or ()
+    at, errors = _said_ms(result), content.errors or ()
     saved, titles = expand(content.categories or ()), content.titles or ()
     failed = expand(each.category for each in errors)
     if not errors:
@@ -230,6 +266,12 @@ def _ended(result: SaveFileFact) -> Standing:
         return Standing(SaveState.PENDING, reason, result, at, failed, errors=errors)
     reason = "the result names errors, and no category"
     return Standing(SaveState.FAILED_UNKNOWN, reason, result, at, errors=errors)
+
+
+def _said_ms(file: SaveFileFact) -> int:
+    """Take the time that a file names; one after it was written is not believed."""
+    at, written = says(file).at, written_ms(file)
+    return at if at is not None and at <= written + SECOND_MS else written
 
 
 def _corrupt(file: SaveFileFact) -> Standing:

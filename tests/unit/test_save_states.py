@@ -11,7 +11,8 @@ from ctxtop.core.saves.blind_spots import ORPHAN_WORDS, BlindSpot, plugin_says
 from ctxtop.core.saves.categories import CATEGORIES, expand
 from ctxtop.core.saves.flow import Flow, gather
 from ctxtop.core.saves.limits import Limits, limits_of
-from ctxtop.core.saves.states import SaveState, Standing, stands
+from ctxtop.core.saves.states import Heard, SaveState, Standing, stands
+from ctxtop.core.saves.told import Teller, Told, read_note
 from ctxtop.core.store.surroundings_facts import Generation, SaveContent, SaveError, SaveKind
 from msgspec.structs import replace
 
@@ -30,9 +31,12 @@ def flow_of(*files: SaveFileFact, past: tuple[SaveFileFact, ...] = ()) -> Flow:
 
 
 def state_of(
-    *files: SaveFileFact, past: tuple[SaveFileFact, ...] = (), alive_ms: int | None = None
+    *files: SaveFileFact,
+    past: tuple[SaveFileFact, ...] = (),
+    alive_ms: int | None = None,
+    told: Told | None = None,
 ) -> Standing:
-    return stands(flow_of(*files, past=past), NOW, LIMITS, alive_ms)
+    return stands(flow_of(*files, past=past), NOW, LIMITS, Heard(alive_ms, told))
 
 
 CASES: dict[str, tuple[SaveState, tuple[SaveFileFact, ...]]] = {
@@ -204,6 +208,48 @@ def test_what_a_gone_result_said_still_holds() -> None:
     assert (standing.state, standing.titles) == (S.SAVED, ("Use JWT",))
     assert state_of(triage(60), past=(result(50),)).state is S.SAVED
     assert state_of(triage(400), past=(result(500),)).state is S.ORPHANED
+
+
+def note(age_s: float) -> Told:
+    return Told(Teller.NOTE, NOW - round(age_s * 1000), ("decision",), ("Use PG",))
+
+
+def closing(age_s: float) -> Told:
+    return Told(Teller.CLOSING_LINE, NOW - round(age_s * 1000), ("decision",), ("a (create)",))
+
+
+@pytest.mark.parametrize(
+    ("files", "told", "state"),
+    [
+        ((), note(5), S.SAVED),
+        ((), closing(5), S.SAVED),
+        ((handled("pending", 9),), closing(5), S.SAVED),
+        ((handled("pending", 2),), closing(5), S.TRIAGED),
+        ((triage(9),), note(5), S.SAVED),
+        # Words of the model's are no proof while the triage's data waits.
+        ((triage(9),), closing(5), S.TRIAGED),
+        ((triage(2),), note(5), S.TRIAGED),
+        ((pending(),), note(5), S.PENDING),
+        ((result(9, problem="is not JSON"),), note(5), S.CORRUPT),
+    ],
+)
+def test_what_a_transcript_tells(
+    files: tuple[SaveFileFact, ...], told: Told, state: SaveState
+) -> None:
+    assert state_of(*files, told=told).state is state
+
+
+def test_a_session_at_work_without_a_file() -> None:
+    assert state_of(alive_ms=NOW - 300_000).state is S.SAVING
+    assert state_of(alive_ms=NOW - 300_001).state is S.NONE
+
+
+def test_a_note_is_taken_apart() -> None:
+    told = read_note("Memories saved (decision, runbook): Use PG; Restart [errors: x: y]", 5)
+    assert told == Told(Teller.NOTE, 5, ("decision", "runbook"), ("Use PG; Restart",))
+    assert read_note("Memories saved in project: shop", 5) is None
+    assert read_note("Pending memory save: 1 category", 5) is None
+    assert read_note("Memories saved", None) is None
 
 
 # What the plugin says.
