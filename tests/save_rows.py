@@ -146,6 +146,7 @@ def block_row(noise: str | None = None, **more: Any) -> BlockRow:
         "cwd": HERE,
         "client_version": "2.1.329",
         "offset": 0,
+        "uuid": "u",
         "at": NOW,
         "text": FILE_REASON,
         "lines": 6,

@@ -20,6 +20,7 @@ class BlockRow(msgspec.Struct, frozen=True):
     cwd: str | None
     client_version: str | None
     offset: int
+    uuid: str
     at: int | None
     text: str
     lines: int
@@ -52,8 +53,11 @@ class StopRow(msgspec.Struct, frozen=True):
 
 
 def stop_blocks(db: sqlite3.Connection) -> list[BlockRow]:
-    """Every block, session by session, in the order of the lines."""
-    return records(BlockRow, db, _BLOCKS)
+    """Every block, session by session, in the order of the lines; one that a fork copied once."""
+    found: dict[str, BlockRow] = {}
+    for row in records(BlockRow, db, _BLOCKS):
+        found.setdefault(row.uuid, row)
+    return list(found.values())
 
 
 def memory_notes(db: sqlite3.Connection) -> list[NoteRow]:
@@ -67,11 +71,11 @@ def stop_hooks(db: sqlite3.Connection, session_id: str) -> list[StopRow]:
 
 
 _BLOCKS: Final = """
-SELECT f.session_id, f.path, s.cwd, s.client_version, b.offset, b.at, b.text, b.lines, b.chars,
-    n.noise
+SELECT f.session_id, f.path, s.cwd, s.client_version, b.offset, b.uuid, b.at, b.text, b.lines,
+    b.chars, n.noise
 FROM stop_block b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 LEFT JOIN save_noise n ON n.file_id = b.file_id AND n.offset = b.offset
-ORDER BY f.session_id, f.path, b.offset
+ORDER BY f.mtime_ns, f.session_id, f.path, b.offset
 """
 
 _NOTES: Final = """
