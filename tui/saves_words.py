@@ -27,7 +27,8 @@ def is_bootstrap(error: str) -> bool:
 def noise_words(noise: Noise) -> str:
     """Write lines, items and tokens of one save."""
     sign = "≈" if noise.is_estimated else ""
-    return f"{noise.lines} lines, {noise.items} items, {sign}{tokens(noise.tokens)}"
+    counted = f"{_count(noise.lines, 'line')}, {_count(noise.items, 'item')}"
+    return f"{counted}, {sign}{tokens(noise.tokens)} tokens"
 
 
 def band_words(verdicts: Sequence[BandVerdict]) -> str:
@@ -50,3 +51,7 @@ def plugin_words(said: PluginSays) -> str:
     if said.blind_spots:
         return "; ".join(WORDS[each] for each in said.blind_spots)
     return said.words or NOTHING
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

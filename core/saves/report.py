@@ -98,6 +98,9 @@ class SavesReport(msgspec.Struct, frozen=True):
         return min((at for at in moments if at is not None), default=None)
 
 
+NO_SAVES = SavesReport()
+
+
 class SaveRows(msgspec.Struct, frozen=True):
     """What the store holds of saves, as rows."""
 
@@ -290,7 +293,7 @@ def _was_confirmed(flow: Flow, standing: Standing, confirmed_at: int | None) -> 
     result = standing.file
     if confirmed_at is not None:
         return True
-    if result is None or result not in {flow.result, *flow.past}:
+    if result is None or result not in (flow.result, *flow.past):
         return None
     return result != flow.result
 

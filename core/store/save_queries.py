@@ -70,6 +70,19 @@ def stop_hooks(db: sqlite3.Connection, session_id: str) -> list[StopRow]:
     return records(StopRow, db, _STOPS, [session_id])
 
 
+def save_mark(db: sqlite3.Connection) -> tuple[object, ...]:
+    """Tell whether anything that a save is judged by has changed since the same mark."""
+    return tuple(db.execute(_MARK).fetchone())
+
+
+_MARK: Final = """
+SELECT (SELECT COUNT(*) || ' ' || COALESCE(MAX(version), 0) || ' ' || TOTAL(gone) FROM save_file),
+    (SELECT COUNT(*) || ' ' || TOTAL(LENGTH(path) + mode + gone) FROM save_place),
+    (SELECT TOTAL(offset) FROM save_log), (SELECT COUNT(*) FROM memory_note),
+    (SELECT COUNT(*) FROM stop_block), (SELECT COUNT(*) || ' ' || TOTAL(read_to) FROM save_noise),
+    (SELECT GROUP_CONCAT(mark) FROM save_plugin)
+"""
+
 _BLOCKS: Final = """
 SELECT f.session_id, f.path, s.cwd, s.client_version, b.offset, b.uuid, b.at, b.text, b.lines,
     b.chars, n.noise

@@ -89,7 +89,9 @@ def test_whether_a_save_would_cross_the_trigger() -> None:
         assert found
         assert found.would_cross == crosses
         assert found.left_tokens == max(0, 167_000 - counter)
-    assert found.share == pytest.approx(1600 / 167_000)
+    known = crossing("s", 0, 167_000, cost)
+    assert known
+    assert known.share == pytest.approx(1600 / 167_000)
     assert crossing("s", None, 167_000, cost) is None
     assert crossing("s", 1, None, cost) is None
     assert expected_cost([]).tokens == REFERENCE_TOKENS == 13_500
