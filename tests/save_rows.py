@@ -56,20 +56,20 @@ def file(
 
 def result(age_s: float = 10, **more: Any) -> SaveFileFact:
     """A result of one saved category, unless told otherwise."""
-    said = {"categories": ("decision",), "titles": ("Use JWT",)} if "problem" not in more else {}
+    said: dict[str, Any] = {"categories": ("decision",), "titles": ("Use JWT",)}
     return file(SaveKind.RESULT, age_s, **(said | more))
 
 
 def triage(age_s: float = 10, **more: Any) -> SaveFileFact:
     """Triage data of two categories, unless told otherwise."""
-    said = {"categories": ("decision", "runbook")} if "problem" not in more else {}
+    said: dict[str, Any] = {"categories": ("decision", "runbook")}
     return file(SaveKind.TRIAGE, age_s, **(said | more))
 
 
 def pending(age_s: float = 10, **more: Any) -> SaveFileFact:
     """What is pending: one category, unless told otherwise."""
-    said = {"categories": ("decision",), "reason": "subagent_error"}
-    return file(SaveKind.PENDING, age_s, **((said if "problem" not in more else {}) | more))
+    said: dict[str, Any] = {"categories": ("decision",), "reason": "subagent_error"}
+    return file(SaveKind.PENDING, age_s, **(said | more))
 
 
 def handled(state: str | None, age_s: float = 10, **more: Any) -> SaveFileFact:

@@ -77,7 +77,8 @@ def place(here: Path) -> Path:
 
 def put_at(path: Path, content: str | bytes | dict[str, Any], second: int) -> Path:
     put_save(path, content)
-    os.utime(path, ns=(AT_NS + second * 10**9,) * 2)
+    written = AT_NS + second * 10**9
+    os.utime(path, ns=(written, written))
     return path
 
 

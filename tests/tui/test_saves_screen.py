@@ -85,7 +85,7 @@ async def test_it_fits_and_looks_the_same(stage: Stage, work: Path, size: tuple[
 
 def _measured(it: Opened) -> bool:
     saves = it.app._view.saves if it.app._view else None
-    return bool(saves) and all(each.saves for each in saves.projects)
+    return saves is not None and all(each.saves for each in saves.projects)
 
 
 async def test_it_follows_what_happens(stage: Stage, work: Path) -> None:
