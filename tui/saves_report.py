@@ -122,6 +122,9 @@ def _noise(found: ProjectSave) -> Iterator[tuple[str, str, str]]:
     if last.noise.leaked_calls:
         calls = f"{last.noise.leaked_calls} calls, {last.noise.leaked_lines} lines"
         yield "leak", f"{calls} of the save agent in the main transcript", "$level-warning"
+    if last.noise.agents_in_background:
+        words = "the save agent runs by itself: the session does not wait for it"
+        yield "background", words, "$quiet"
     if found.is_degraded:
         yield "degraded", "the triage's data came inline", "$level-warning"
     if found.refires:

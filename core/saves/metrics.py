@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from .blocks import Form
+from .categories import expand
 from .noise import Saver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .noise import Noise
 
@@ -24,6 +25,18 @@ BUCKETS_MS: Final = (1_000, 5_000, 30_000, 60_000)
 
 MOST_FIRES: Final = 3
 """That many and more are one group of the distribution (R004-11)."""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How often something was so."""
+
+    hits: int
+    of: int
+
+    @property
+    def share(self) -> float | None:
+        """0..1; None below the least number of samples (R004-13)."""
+        return self.hits / self.of if self.of >= LEAST_SAMPLES else None
 
 
 class Durations(msgspec.Struct, frozen=True):
@@ -84,9 +97,20 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def rate(hits: int, of: int) -> float | None:
-    """Give a rate, 0..1; None below the least number of samples (R004-13)."""
-    return hits / of if of >= LEAST_SAMPLES else None
+def trigger_rates(triggered: Sequence[Iterable[str]]) -> dict[str, Rate]:
+    """Count in how many triages each category was to be saved, most often first (R004-11)."""
+    counted = Counter(name for names in triggered for name in set(expand(names)))
+    return {name: Rate(hits, len(triggered)) for name, hits in counted.most_common()}
+
+
+def phase_means(phases: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Take the mean of each phase of some saves, in milliseconds (R004-11)."""
+    taken: dict[str, list[float]] = {}
+    for each in phases:
+        for name, value in each.items():
+            if math.isfinite(value):
+                taken.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in taken.items()}
 
 
 def refires(blocked_at: Iterable[int | None], within_s: int) -> int:

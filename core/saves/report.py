@@ -19,7 +19,17 @@ from .compat import Compat, judge_plugin
 from .crossing import Cost, Crossing, crossing, expected_cost
 from .flow import Flow, gather, says, whose, written_ms
 from .limits import Limits, limits_of
-from .metrics import BeforeAfter, Durations, before_after, durations, fire_distribution, refires
+from .metrics import (
+    BeforeAfter,
+    Durations,
+    Rate,
+    before_after,
+    durations,
+    fire_distribution,
+    phase_means,
+    refires,
+    trigger_rates,
+)
 from .noise import Noise, unpack
 from .states import SECOND_MS, Heard, SaveState, Standing, stands
 from .told import Told, read_closing, read_note
@@ -66,6 +76,11 @@ class ProjectSave(msgspec.Struct, frozen=True):
     refires: int
     fires: dict[str, int]
     durations: Durations | None
+    phases_ms: dict[str, float]
+    triggers: dict[str, Rate]
+    success: Rate
+    clients: tuple[str, ...]
+    """Versions of the client that saves were seen with, in their order."""
     change: BeforeAfter
     cost: Cost
     crossings: tuple[Crossing, ...]
@@ -200,6 +215,12 @@ class _Known:
             refires=max(again, (counted or 1) - 1),
             fires=fire_distribution(map(len, by_session.values())),
             durations=durations(_taken(flow, events)),
+            phases_ms=phase_means(says(each).phase_ms or {} for each in _results(flow)),
+            triggers=trigger_rates(list(_triggered(events))),
+            success=_success(flow, events),
+            clients=tuple(
+                dict.fromkeys(each.client_version for each in blocks if each.client_version)
+            ),
             change=before_after(own),
             cost=cost,
             crossings=tuple(self._crossings(name, cost)),
@@ -298,18 +319,47 @@ def _was_confirmed(flow: Flow, standing: Standing, confirmed_at: int | None) -> 
     return result != flow.result
 
 
-def _taken(flow: Flow, events: Iterable[SaveEventFact]) -> Iterable[float]:
+def _results(flow: Flow) -> list[SaveFileFact]:
+    return [each for each in (flow.result, *flow.past) if each]
+
+
+def _taken(flow: Flow, events: Iterable[SaveEventFact]) -> list[float]:
     """List how long saves took: by the log, else by the results (R004-10, R004-02)."""
-    logged = [
-        each.duration_ms
-        for each in events
-        if each.event == _COMPLETE and each.duration_ms is not None
-    ]
-    if logged:
-        return logged
-    told = (says(each).phase_ms or {} for each in (flow.result, *flow.past) if each)
-    return [phases[_TOTAL] for phases in told if _TOTAL in phases]
+    logged = [each.duration_ms for each in events if each.event == _COMPLETE]
+    told = [(says(each).phase_ms or {}).get(_TOTAL) for each in _results(flow)]
+    return [each for each in (logged if any(logged) else told) if each is not None]
 
 
+def _success(flow: Flow, events: Iterable[SaveEventFact]) -> Rate:
+    """Count the saves that went without an error: by the log, else by the results."""
+    failed = [each.error is not None for each in events if each.event == _COMPLETE]
+    failed = failed or [bool(says(each).errors) for each in _results(flow)]
+    return Rate(failed.count(False), len(failed))
+
+
+def _triggered(events: Iterable[SaveEventFact]) -> Iterable[list[str]]:
+    """List which categories each triage wanted to be saved (R004-10)."""
+    for event in events:
+        if event.event == _SCORE and event.data:
+            yield [each.category for each in _scored(event.data) if each.category]
+
+
+def _scored(data: str) -> list[_Scored]:
+    try:
+        return msgspec.json.decode(data, type=_Scores).triggered
+    except msgspec.DecodeError:
+        # Of another shape than any version wrote: nothing is known of it.
+        return []
+
+
+class _Scored(msgspec.Struct):
+    category: str | None = None
+
+
+class _Scores(msgspec.Struct):
+    triggered: list[_Scored] = []
+
+
+_SCORE = "triage.score"
 _COMPLETE = "save.complete"
 _TOTAL = "total_ms"

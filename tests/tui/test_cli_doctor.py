@@ -82,6 +82,7 @@ def test_all_is_well(scanned: Places) -> None:
         "settings",
         "definitions",
         "save flow",
+        "saves",
         "troubles",
         "disk",
         "hook log",

@@ -11,12 +11,14 @@ from ctxtop.core.saves.compat import Architecture, Fit, judge_plugin
 from ctxtop.core.saves.crossing import REFERENCE_TOKENS, crossing, expected_cost
 from ctxtop.core.saves.metrics import (
     LEAST_SAMPLES,
+    Rate,
     before_after,
     durations,
     fire_distribution,
     nearest_rank,
-    rate,
+    phase_means,
     refires,
+    trigger_rates,
 )
 from ctxtop.core.saves.noise import Noise, Saver
 from ctxtop.core.store.surroundings_facts import SavePluginFact
@@ -109,8 +111,19 @@ def test_durations_by_nearest_rank_and_bucket() -> None:
 
 
 def test_a_rate_needs_samples() -> None:
-    assert rate(5, LEAST_SAMPLES - 1) is None
-    assert rate(5, LEAST_SAMPLES) == 0.5
+    assert Rate(5, LEAST_SAMPLES - 1).share is None
+    assert Rate(5, LEAST_SAMPLES).share == 0.5
+
+
+def test_which_categories_trigger_and_how_long_each_phase_takes() -> None:
+    assert trigger_rates([["DECISION", "decision"], ["decision", "runbook"], []]) == {
+        "decision": Rate(2, 3),
+        "runbook": Rate(1, 3),
+    }
+    assert phase_means([{"draft_ms": 10, "total_ms": 30}, {"draft_ms": 20, "odd": math.inf}]) == {
+        "draft_ms": 15,
+        "total_ms": 30,
+    }
 
 
 def test_refires() -> None:

@@ -8,6 +8,7 @@ from ctxtop.core.claims import Source
 from ctxtop.core.policy.layers import COMMON, Given, Policies, resolve
 from ctxtop.core.policy.policy import Origin
 from ctxtop.core.saves.crossing import REFERENCE_TOKENS
+from ctxtop.core.saves.metrics import Rate
 from ctxtop.core.saves.noise import measure, pack
 from ctxtop.core.saves.report import ProjectSave, SaveRows, report
 from ctxtop.core.saves.states import SaveState
@@ -158,6 +159,20 @@ def test_durations_come_from_the_log_or_from_the_results() -> None:
     by_result = only(rows(files=[timed])).durations
     assert by_result
     assert by_result.max_ms == 900
+
+
+def test_what_the_log_tells_of_many_saves() -> None:
+    scored = ['{"triggered":[{"category":"DECISION","score":0.7}]}', '{"triggered":5}', None]
+    events = [SaveEventFact(n, "triage.score", data=data) for n, data in enumerate(scored)]
+    events += [SaveEventFact(9, "save.complete"), SaveEventFact(10, "save.complete", error="{}")]
+    found = only(rows(events={HERE: events}))
+
+    assert found.triggers == {"decision": Rate(1, 2)}
+    assert found.success == Rate(1, 2)
+    assert found.success.share is None
+    by_results = only(rows(files=[result(5, phase_ms={"draft_ms": 4.0})], past=[result(9)]))
+    assert by_results.success == Rate(2, 2)
+    assert by_results.phases_ms == {"draft_ms": 4.0}
 
 
 def test_whether_the_next_save_makes_a_live_session_compact() -> None:

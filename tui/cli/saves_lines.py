@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...core.saves.bands import BandVerdict
     from ...core.saves.compat import Compat
-    from ...core.saves.metrics import Amount, Durations
+    from ...core.saves.metrics import Amount, Durations, Rate
     from ...core.saves.noise import Noise
     from ...core.saves.report import MeasuredSave, ProjectSave, SavesReport
     from .as_json import Record
@@ -90,6 +90,10 @@ def record(found: ProjectSave, report: SavesReport, now_ms: int) -> Record:
             for each in found.crossings
         ],
         "durations": _durations(found.durations),
+        "phases_ms": found.phases_ms,
+        "triggers": {name: _rate(each) for name, each in found.triggers.items()},
+        "success": _rate(found.success),
+        "clients": list(found.clients),
         "plugins": [_plugin(each) for each in report.plugins],
     }
 
@@ -222,6 +226,10 @@ def _amount(found: Amount | None) -> Record | None:
         "items": found.items,
         "tokens": found.tokens,
     }
+
+
+def _rate(found: Rate) -> Record:
+    return {"hits": found.hits, "of": found.of, "rate": found.share}
 
 
 def _durations(found: Durations | None) -> Record | None:
