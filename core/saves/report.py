@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from ..policy.layers import COMMON
 from ..sessions import project_name
-from ..store import save_queries
-from ..store import surroundings_queries as surroundings
-from ..store.surroundings_facts import Generation
-from .bands import BandVerdict, judge
 from .blind_spots import PluginSays, plugin_says
-from .blocks import Form, read_block
-from .compat import Compat, judge_plugin
+from .blocks import Form
 from .crossing import Cost, Crossing, crossing, expected_cost
 from .flow import Flow, gather, says, whose, written_ms
 from .limits import Limits, limits_of
@@ -30,9 +24,9 @@ from .metrics import (
     refires,
     trigger_rates,
 )
-from .noise import Noise, unpack
+from .own_rows import MeasuredSave, read_rows
 from .states import SECOND_MS, Heard, SaveState, Standing, stands
-from .told import Told, read_closing, read_note
+from .told import read_closing
 
 if TYPE_CHECKING:
     import sqlite3
@@ -40,21 +34,13 @@ if TYPE_CHECKING:
 
     from ..policy.layers import Policies
     from ..sessions import Session
-    from ..store.save_queries import BlockRow, NoteRow
     from ..store.surroundings_facts import SaveEventFact, SaveFileFact
+    from .compat import Compat
+    from .noise import Noise
+    from .own_rows import OwnRows, SortedRows
 
-NO_PROJECT = ""
-"""The project of a global result that names none."""
-
-
-class MeasuredSave(msgspec.Struct, frozen=True):
-    """One save that a transcript tells of; a place is the file's, below the projects folder."""
-
-    session_id: str
-    path: str
-    offset: int
-    noise: Noise
-    bands: tuple[BandVerdict, ...]
+MODULE: Final = "save-flow"
+"""The word of `disabled_modules` that leaves saves out."""
 
 
 class ProjectSave(msgspec.Struct, frozen=True):
@@ -116,30 +102,6 @@ class SavesReport(msgspec.Struct, frozen=True):
 NO_SAVES = SavesReport()
 
 
-class SaveRows(msgspec.Struct, frozen=True):
-    """What the store holds of saves, as rows."""
-
-    files: list[SaveFileFact]
-    past: list[SaveFileFact]
-    blocks: list[BlockRow]
-    notes: list[NoteRow]
-    events: dict[str, list[SaveEventFact]]
-    plugins: tuple[Compat, ...]
-
-
-def read_rows(db: sqlite3.Connection) -> SaveRows:
-    """Read them at one commit."""
-    logs = {log.project for log, _ in surroundings.save_logs(db).values()}
-    return SaveRows(
-        files=surroundings.save_files(db),
-        past=surroundings.past_save_files(db),
-        blocks=save_queries.stop_blocks(db),
-        notes=save_queries.memory_notes(db),
-        events={project: surroundings.save_events(db, project) for project in sorted(logs)},
-        plugins=tuple(map(judge_plugin, surroundings.save_plugins(db))),
-    )
-
-
 def read_saves(
     db: sqlite3.Connection,
     sessions: Sequence[Session],
@@ -151,54 +113,48 @@ def read_saves(
 
 
 def report(
-    rows: SaveRows, sessions: Sequence[Session], now_ms: int, policies: Policies = COMMON
+    rows: SortedRows, sessions: Sequence[Session], now_ms: int, policies: Policies = COMMON
 ) -> SavesReport:
-    """Say what rows mean at `now_ms`."""
-    measured = _measured(rows.blocks)
-    every = [each.noise for found in measured.values() for each in found]
-    names = {whose(file) or NO_PROJECT for file in (*rows.files, *rows.past)} | measured.keys()
-    names |= rows.events.keys()
-    known = _Known(rows, sessions, measured, every, now_ms, policies)
-    found = [each for name in sorted(names) if (each := known.project(name))]
+    """Say what rows mean at `now_ms`; a project whose policy leaves them out is left out."""
+    at_work: dict[str | None, list[Session]] = {}
+    for session in sessions:
+        if session.live:
+            at_work.setdefault(session.cwd, []).append(session)
+    found = []
+    for name, own in rows.projects.items():
+        policy = policies.of(name)
+        if MODULE not in policy.texts("disabled_modules"):
+            project = _Project(name, own, rows, limits_of(policy), now_ms)
+            made = project.judged(at_work.get(name, []))
+            found += [made] if made else []
     found.sort(key=lambda each: (-(each.last_at or 0), each.project))
     return SavesReport(tuple(found), rows.plugins)
 
 
-class _Known:
-    """Rows of all projects, from which each takes its own."""
+class _Project:
+    """One project's rows at one moment."""
 
     def __init__(
-        self,
-        rows: SaveRows,
-        sessions: Sequence[Session],
-        measured: dict[str, list[MeasuredSave]],
-        every: list[Noise],
-        now_ms: int,
-        policies: Policies,
+        self, name: str, own: OwnRows, rows: SortedRows, limits: Limits, now_ms: int
     ) -> None:
+        self._name = name
+        self._own = own
         self._rows = rows
-        self._sessions = sessions
-        self._measured = measured
-        self._every = every
+        self._limits = limits
         self._now_ms = now_ms
-        self._policies = policies
-        self._writes_file = any(each.plugin.triage_writes_file for each in rows.plugins)
 
-    def project(self, name: str) -> ProjectSave | None:
-        rows, now_ms = self._rows, self._now_ms
-        limits = limits_of(self._policies.of(name))
-        flow = gather(name, _named(rows.files, name), rows.past, limits)
-        saves = self._measured.get(name, [])
-        events = rows.events.get(name, [])
-        if flow.is_empty and not saves and not events:
+    def judged(self, sessions: Sequence[Session]) -> ProjectSave | None:
+        name, own, limits, now_ms = self._name, self._own, self._limits, self._now_ms
+        shared = [each for each in self._rows.shared if whose(each) != name]
+        flow = gather(name, [*own.files, *shared], own.past, limits)
+        if flow.is_empty and not own.saves and not own.events:
             return None
-        standing = stands(flow, now_ms, limits, self._heard(name, saves))
-        own = [each.noise for each in saves]
-        cost = expected_cost(own or self._every)
-        confirmed_at = self._confirmed_at(flow, name, standing)
-        blocks = [each for each in rows.blocks if each.cwd == name and _is_ours(each)]
+        standing = stands(flow, now_ms, limits, self._heard())
+        noises = [each.noise for each in own.saves]
+        cost = expected_cost(noises or self._rows.every)
+        confirmed_at = self._confirmed_at(flow, standing)
         by_session: dict[str, list[int | None]] = {}
-        for block in blocks:
+        for block in own.blocks:
             by_session.setdefault(block.session_id, []).append(block.at)
         again = sum(refires(each, limits.sentinel_ttl_s) for each in by_session.values())
         counted = says(flow.fire_count).count if flow.fire_count else None
@@ -207,101 +163,71 @@ class _Known:
             name=project_name(name, "") if name else "(no project named)",
             standing=standing,
             says=plugin_says(flow, standing),
-            saves=tuple(saves),
+            saves=tuple(own.saves),
             confirmed=_was_confirmed(flow, standing, confirmed_at),
             confirmed_at=confirmed_at,
             is_fresh=_is_fresh(standing, now_ms, limits),
             staged=flow.staged,
             refires=max(again, (counted or 1) - 1),
             fires=fire_distribution(map(len, by_session.values())),
-            durations=durations(_taken(flow, events)),
+            durations=durations(_taken(flow, own.events)),
             phases_ms=phase_means(says(each).phase_ms or {} for each in _results(flow)),
-            triggers=trigger_rates(list(_triggered(events))),
-            success=_success(flow, events),
+            triggers=trigger_rates(list(_triggered(own.events))),
+            success=_success(flow, own.events),
             clients=tuple(
-                dict.fromkeys(each.client_version for each in blocks if each.client_version)
+                dict.fromkeys(each.client_version for each in own.blocks if each.client_version)
             ),
-            change=before_after(own),
+            change=before_after(noises),
             cost=cost,
-            crossings=tuple(self._crossings(name, cost)),
-            is_degraded=self._is_degraded(own),
+            crossings=tuple(_crossings(sessions, cost)),
+            is_degraded=self._is_degraded(noises),
             last_at=max(
-                (at for at in (standing.at, *(each.last_at for each in own)) if at), default=None
+                (at for at in (standing.at, *(each.last_at for each in noises)) if at),
+                default=None,
             ),
         )
 
-    def _is_degraded(self, own: list[Noise]) -> bool:
-        if not own or own[-1].form is not Form.INLINE:
+    def _is_degraded(self, noises: list[Noise]) -> bool:
+        if not noises or noises[-1].form is not Form.INLINE:
             return False
-        return self._writes_file or any(each.form is Form.FILE for each in own)
+        writes_file = any(each.plugin.triage_writes_file for each in self._rows.plugins)
+        return writes_file or any(each.form is Form.FILE for each in noises)
 
-    def _notes(self, name: str) -> Iterable[Told]:
-        for note in self._rows.notes:
-            if note.cwd == name and (told := read_note(note.text, note.at)):
-                yield told
-
-    def _heard(self, name: str, saves: list[MeasuredSave]) -> Heard:
-        at_work = [each.noise.last_at for each in saves if not each.noise.closed]
-        notes = list(self._notes(name))
-        noted = max((told.at for told in notes), default=0)
+    def _heard(self) -> Heard:
+        own = self._own
+        at_work = [each.noise.last_at for each in own.saves if not each.noise.closed]
+        noted = max((told.at for told in own.notes), default=0)
         # Of two words on one save the plugin's count: with an agent in the background they
         # come before the closing line (client 2.1.329).
         closing = [
             told
-            for each in saves
+            for each in own.saves
             if (each.noise.at or 0) > noted and (told := read_closing(each.noise))
         ]
         return Heard(
             alive_ms=max((at for at in at_work if at is not None), default=None),
-            told=max((*closing, *notes), key=lambda each: each.at, default=None),
+            told=max((*closing, *own.notes), key=lambda each: each.at, default=None),
         )
 
-    def _confirmed_at(self, flow: Flow, name: str, standing: Standing) -> int | None:
+    def _confirmed_at(self, flow: Flow, standing: Standing) -> int | None:
         if standing.state not in {SaveState.SAVED, SaveState.PARTIAL}:
             return None
         result = flow.result or (flow.past[0] if flow.past else None)
         since = written_ms(result) if result else standing.at or 0
-        return next((told.at for told in self._notes(name) if told.at >= since), None)
-
-    def _crossings(self, name: str, cost: Cost) -> Iterable[Crossing]:
-        for session in self._sessions:
-            if session.live and session.cwd == name:
-                trigger = session.context.trigger
-                found = crossing(
-                    session.session_id,
-                    session.context.numbers.counter,
-                    trigger.tokens if trigger else None,
-                    cost,
-                )
-                if found:
-                    yield found
+        return next((told.at for told in self._own.notes if told.at >= since), None)
 
 
-def _named(files: list[SaveFileFact], name: str) -> list[SaveFileFact]:
-    """Give a global file that names no project to the project without a name."""
-    if name != NO_PROJECT:
-        return files
-    return [
-        replace(file, project=NO_PROJECT)
-        for file in files
-        if file.generation is Generation.GLOBAL and whose(file) is None
-    ]
-
-
-def _measured(blocks: list[BlockRow]) -> dict[str, list[MeasuredSave]]:
-    found: dict[str, list[MeasuredSave]] = {}
-    for block in blocks:
-        noise = unpack(block.noise)
-        if noise and block.cwd:
-            save = MeasuredSave(block.session_id, block.path, block.offset, noise, judge(noise))
-            found.setdefault(block.cwd, []).append(save)
-    for saves in found.values():
-        saves.sort(key=lambda each: (each.noise.at or 0, each.path, each.offset))
-    return found
-
-
-def _is_ours(block: BlockRow) -> bool:
-    return read_block(block.text) is not None
+def _crossings(sessions: Iterable[Session], cost: Cost) -> Iterable[Crossing]:
+    for session in sessions:
+        trigger = session.context.trigger
+        found = crossing(
+            session.session_id,
+            session.context.numbers.counter,
+            trigger.tokens if trigger else None,
+            cost,
+        )
+        if found:
+            yield found
 
 
 def _is_fresh(standing: Standing, now_ms: int, limits: Limits) -> bool:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.demo import make_saves
+from ctxtop.core.policy.layers import COMMON, Policies
 from ctxtop.core.saves.states import SaveState
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.writer import Writer
+from ctxtop.tui.saves_feed import SavesFeed
 from ctxtop.tui.screens.saves import CRUMBS
 from textual.widgets import Footer
 
@@ -129,3 +134,20 @@ def put(project: Path, name: str, said: dict[str, Any]) -> None:
 def test_the_stories_have_every_state_but_none(stage: Stage, tmp_path: Path) -> None:
     made = make_saves(stage.root, tmp_path / "work", NOW)
     assert {each.state for each in made} == set(SaveState) - {SaveState.NONE}
+
+
+def test_the_same_rows_are_judged_once_a_second(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    Writer(store).close()
+    with closing(open_reader(store)) as db:
+        feed = SavesFeed(db)
+        first = feed.read((), NOW_MS, COMMON)
+        assert feed.is_sure(NOW_MS + 10**6)
+        assert feed.read((), NOW_MS + 999, COMMON) is first
+        # What a session has come to since is judged when the second is over, without a change.
+        assert feed.is_sure(NOW_MS + 999)
+        assert not feed.is_sure(NOW_MS + 1000)
+        assert feed.read((), NOW_MS + 1000, COMMON) is not first
+        assert feed.is_sure(NOW_MS + 10**6)
+        second = feed.read((), NOW_MS + 1001, COMMON)
+        assert feed.read((), NOW_MS + 1002, Policies()) is not second

@@ -10,7 +10,8 @@ from ctxtop.core.policy.policy import Origin
 from ctxtop.core.saves.crossing import REFERENCE_TOKENS
 from ctxtop.core.saves.metrics import Rate
 from ctxtop.core.saves.noise import measure, pack
-from ctxtop.core.saves.report import ProjectSave, SaveRows, report
+from ctxtop.core.saves.own_rows import SaveRows, SortedRows, sort_rows
+from ctxtop.core.saves.report import ProjectSave, report
 from ctxtop.core.saves.states import SaveState
 from ctxtop.core.store.surroundings_facts import Generation, SaveEventFact
 from ctxtop.core.trigger import Trigger
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ctxtop.core.sessions import Session
 
 
-def rows(**fields: Any) -> SaveRows:  # noqa: ANN401 -- any field may be named
+def rows(**fields: Any) -> SortedRows:  # noqa: ANN401 -- any field may be named
     empty: dict[str, Any] = {
         "files": [],
         "past": [],
@@ -44,11 +45,11 @@ def rows(**fields: Any) -> SaveRows:  # noqa: ANN401 -- any field may be named
         "events": {},
         "plugins": (),
     }
-    return SaveRows(**(empty | fields))
+    return sort_rows(SaveRows(**(empty | fields)))
 
 
 def only(
-    found: SaveRows, sessions: tuple[Session, ...] = (), policies: Policies = COMMON
+    found: SortedRows, sessions: tuple[Session, ...] = (), policies: Policies = COMMON
 ) -> ProjectSave:
     (one,) = report(found, sessions, NOW, policies).projects
     return one
@@ -134,6 +135,12 @@ def test_before_and_after_degraded_and_cost() -> None:
     assert found.change.after
     assert not only(rows(blocks=blocks[:1])).is_degraded
     assert not only(rows(blocks=[blocks[1]])).is_degraded
+
+
+def test_a_project_whose_policy_leaves_saves_out() -> None:
+    given = [Given("disabled_modules", ["save-flow"], Origin.PROJECT_FILE, "x")]
+    policies = Policies(projects={HERE: resolve(given)})
+    assert report(rows(files=[result()]), (), NOW, policies).projects == ()
 
 
 def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:

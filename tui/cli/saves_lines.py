@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ...core.saves.compat import Compat
     from ...core.saves.metrics import Amount, Durations, Rate
     from ...core.saves.noise import Noise
-    from ...core.saves.report import MeasuredSave, ProjectSave, SavesReport
+    from ...core.saves.own_rows import MeasuredSave
+    from ...core.saves.report import ProjectSave, SavesReport
     from .as_json import Record
 
 _COLOURS: Final = {
