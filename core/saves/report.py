@@ -238,6 +238,9 @@ def _is_fresh(standing: Standing, now_ms: int, limits: Limits) -> bool:
 def _was_confirmed(flow: Flow, standing: Standing, confirmed_at: int | None) -> bool | None:
     """Say whether a prompt was told: by its own words, or because the result is gone (004-52)."""
     result = standing.file
+    if standing.state is SaveState.PARTIAL and flow.result:
+        # What was saved is told of beside what is pending (004-57).
+        result = flow.result
     if confirmed_at is not None:
         return True
     if result is None or result not in (flow.result, *flow.past):

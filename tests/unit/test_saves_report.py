@@ -113,6 +113,9 @@ def test_confirmed_by_a_note_or_because_the_result_is_gone() -> None:
     assert only(rows(files=[result(10)], notes=[note_row(words, cwd="/x")])).confirmed is False
     assert only(rows(past=[result(10)])).confirmed
     assert only(rows(files=[pending()])).confirmed is None
+    # Of a partial save both are told (004-57).
+    partly = only(rows(files=[result(7, categories=("runbook",)), pending(5)]))
+    assert (partly.standing.state, partly.confirmed) == (SaveState.PARTIAL, False)
 
 
 def test_staged_files_that_a_save_left_behind() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.saves.states import NEEDS_SOMEONE, SaveState
 from ..formats import NOTHING, age, tokens
-from ..saves_words import band_words, is_bootstrap, noise_words, plugin_words
+from ..saves_words import band_words, is_bootstrap, plugin_words
 from .as_json import time_of
 from .checks import plural
 from .columns import Cell, Column, draw, one_line, terminal_width
@@ -116,9 +116,8 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
         Column("age", right=True, rank=2),
         Column("what", flexible=True),
         Column("saves", right=True, rank=6),
-        Column("noise", right=True, rank=3),
+        Column("noise, tokens", right=True, rank=3),
         Column("band", rank=5),
-        Column("plugin says", flexible=True, rank=4),
         Column("origin", rank=7),
     ]
     rows: list[list[Cell | str]] = [
@@ -128,9 +127,8 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
             NOTHING if (seconds := each.age_s(now_ms)) is None else age(seconds * 1000),
             what(each),
             str(len(each.saves) or ""),
-            noise_words(each.saves[-1].noise) if each.saves else NOTHING,
-            band_words(each.saves[-1].bands) if each.saves else NOTHING,
-            plugin_words(each.says),
+            _noise(each.saves[-1].noise) if each.saves else NOTHING,
+            band_words(each.saves[-1].bands).partition(":")[0] if each.saves else NOTHING,
             origin(each) or NOTHING,
         ]
         for each in report.projects
@@ -141,10 +139,10 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
 def what(found: ProjectSave) -> str:
     """Say in a row what was saved or is to be, and why the state is what it is."""
     standing = found.standing
-    titles = ", ".join(standing.titles) or ", ".join(standing.categories)
-    if standing.state is SaveState.SAVED and titles:
-        return titles
-    return f"{standing.reason}: {titles}" if titles else standing.reason
+    names = ", ".join(standing.categories)
+    if standing.state is SaveState.SAVED:
+        return ", ".join(standing.titles) or names or standing.reason
+    return f"{standing.reason}: {names}" if names else standing.reason
 
 
 def _notes(report: SavesReport) -> list[str]:
@@ -154,7 +152,13 @@ def _notes(report: SavesReport) -> list[str]:
     return ["", *map(one_line, notes)] if notes else []
 
 
+def _noise(noise: Noise) -> str:
+    return f"{plural(noise.lines, 'line')}, {'≈' * noise.is_estimated}{tokens(noise.tokens)}"
+
+
 def _notes_of(found: ProjectSave) -> Iterator[str]:
+    if found.says.blind_spots:
+        yield plugin_words(found.says)
     if found.leftovers:
         yield f"{plural(len(found.staged), 'staged file')} left behind"
     if found.refires:
