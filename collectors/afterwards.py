@@ -1,4 +1,4 @@
-"""What is done with the rows once they are stored: levels, summaries, compactions, tokens."""
+"""What is done with the rows once they are stored: levels, summaries, compactions, saves."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from .judging import Judging
 from .line_files import LineFiles
+from .noise_meter import MEASURE_S, NoiseMeter
 from .policy_files import PolicyFiles
 from .telling import TELL_S, Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..core.conversation import Piece
     from ..core.estimate import Estimator
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder
@@ -41,6 +43,7 @@ class Afterwards:
         self._judging: Final = Judging(writer, files, tell)
         self._lines: Final = LineFiles(writer, files, tell)
         self._unjudged: set[str] = set()
+        self._noise: Final = NoiseMeter(folder, writer, tell, self._estimate_piece)
         self._learner: Learner | None = None
         self._estimator: Estimator | None = None
 
@@ -84,6 +87,12 @@ class Afterwards:
         if told:
             self._changed(told)
 
+    def measure_saves(self, seconds: float = MEASURE_S) -> None:
+        """Measure what saves put into their sessions, newest first, for about so long."""
+        measured = self._noise.look(seconds)
+        if measured:
+            self._changed(measured)
+
     def learn(self) -> None:
         """Learn for a moment how far token counts are off, where there is something new."""
         from .learn import Learner  # the screen does not wait for all that it needs
@@ -96,7 +105,13 @@ class Afterwards:
         self._learner.learn()
 
     def _estimate(self, text: str, model: str | None) -> int:
+        return self._read_estimator().tokens(text, model)
+
+    def _estimate_piece(self, piece: Piece, model: str | None) -> int:
+        return self._read_estimator().of(model).tokens(piece)
+
+    def _read_estimator(self) -> Estimator:
         from ..core.store.estimating import read_estimator  # with all that it needs
 
         self._estimator = self._estimator or read_estimator(self._writer.connection)
-        return self._estimator.tokens(text, model)
+        return self._estimator

@@ -150,6 +150,11 @@ class Collector:
         self.scan()
         self.afterwards.tell_compactions(math.inf)
 
+    def scan_and_measure(self) -> None:
+        """Look at everything once, and measure every save that nobody has measured."""
+        self.scan()
+        self.afterwards.measure_saves(math.inf)
+
     def look_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""
         self.take(find_files(self.folder, path))

@@ -74,6 +74,7 @@ def keep_up(
             watch.scan()
             watch.collector.afterwards.count_texts()
             watch.collector.afterwards.tell_compactions()
+            watch.collector.afterwards.measure_saves()
             if waiting:
                 waiting = False
                 listener.eased(place)
@@ -130,6 +131,7 @@ class _Watch:
                 self._look_at_the_clock()
                 self.collector.afterwards.count_texts()
                 self.collector.afterwards.tell_compactions()
+                self.collector.afterwards.measure_saves()
                 if time.monotonic() - self.began >= LEARN_AFTER_S:
                     self.collector.afterwards.learn()
                 if self._places() != places:

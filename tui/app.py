@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from ..core.store.rows import SummaryRow
     from .places import Places
     from .screens.fleet import FleetScreen
+    from .screens.saves import SavesScreen
     from .session_report import Known
+    from .view import View
 
 TOAST_S: Final = 6.0
 
@@ -72,6 +74,14 @@ class CtxtopApp(App[None]):
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Help", key_display="?", tooltip="these keys", id="help"),
+        Binding(
+            "m",
+            "saves",
+            "Saves",
+            show=False,
+            tooltip="how the saves of claude-memory stand",
+            id="saves",
+        ),
         Binding(
             "t",
             "next_theme",
@@ -103,6 +113,8 @@ class CtxtopApp(App[None]):
         self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
+        self._view: View | None = None
+        self._saves: SavesScreen | None = None
         self._notice: Final = notice
         for theme in THEMES:
             self.register_theme(theme)
@@ -176,7 +188,10 @@ class CtxtopApp(App[None]):
 
     @on(ViewChanged)
     def _show_view(self, event: ViewChanged) -> None:
+        self._view = event.view
         self.fleet.show_view(event.view)
+        if self._saves is not None and self.screen is self._saves:
+            self._saves.show_view(event.view)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:
@@ -227,6 +242,16 @@ class CtxtopApp(App[None]):
         active = self.screen.active_bindings.values()
         self.push_screen(HelpScreen(entry.binding for entry in active if not entry.binding.system))
 
+    def action_saves(self) -> None:
+        """Show where claude-memory's saves stand."""
+        from .screens.saves import SavesScreen
+
+        if isinstance(self.screen, SavesScreen):
+            return
+        saves = self._view.saves if self._view else None
+        self._saves = SavesScreen(saves, self.size.width, self.now_ms())
+        self.push_screen(self._saves)
+
     def action_next_theme(self) -> None:
         """Change to the next of our themes."""
         names = [theme.name for theme in THEMES]
@@ -243,6 +268,7 @@ class CtxtopApp(App[None]):
             yield SystemCommand("Filter sessions", "Show those that match", fleet.action_filter)
             yield SystemCommand("Sort sessions", "In another way", fleet.action_sort)
             yield SystemCommand("Pause or go on", "Stand still", fleet.action_pause)
+            yield SystemCommand("Saves", "How claude-memory's stand", self.action_saves)
             yield SystemCommand("Zoom", "The pane with the focus alone", fleet.action_zoom)
 
     def copy(self, text: str, what: str) -> None:

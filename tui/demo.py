@@ -43,8 +43,11 @@ def run_demo(notice: str | None = None) -> int:
 
 
 def _make() -> DemoFolder:
-    from ..collectors.demo import make_demo
+    from ..collectors.demo import make_demo, make_saves
 
     # mkdtemp makes it 0700; the store gets a folder beside Claude Code's.
     top = Path(tempfile.mkdtemp(prefix="ctxtop-demo-"))
-    return make_demo(top / "claude", datetime.now(UTC))
+    now = datetime.now(UTC)
+    folder = make_demo(top / "claude", now)
+    make_saves(folder.root, top / "work", now)
+    return folder

@@ -246,7 +246,7 @@ class Feed:
                 if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
-                elif not poked and reader.is_sure(self._clock()):
+                elif not poked and reader.is_sure(self._clock()) and pane.is_sure(self._clock()):
                     continue
                 self._publish(reader, pane, changed)
                 self._stop.wait(LEAST_S)
@@ -267,8 +267,13 @@ class Feed:
             now_ms=now_ms,
             lag_s=lag_s,
             scanned=scanned,
+            saves=pane.saves.read(sessions, now_ms, policies),
         )
         self._post(ViewChanged(view))
+        for trouble in pane.saves.new_troubles():
+            self._post(Troubled(trouble))
+        for place in pane.saves.ended_troubles():
+            self._post(Eased(place))
         for session, found in reader.new_warnings():
             self._post(LevelReached(session.title, found))
 
@@ -305,7 +310,10 @@ class _Pane:
     """What the lower panes show, read again only when the store has more."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
+        from .saves_feed import SavesFeed
+
         self._db: Final = db
+        self.saves: Final = SavesFeed(db)
         self._key: tuple[object, ...] = ()
         self._rows: tuple[SummaryRow, ...] = ()
 
@@ -317,6 +325,10 @@ class _Pane:
         if session_id is None:
             return ()
         return tuple(read_agents(self._db, sessions, [session_id], policies))
+
+    def is_sure(self, now_ms: int) -> bool:
+        """Say whether time alone has changed no save's state."""
+        return self.saves.is_sure(now_ms)
 
     def summaries(self, search: str) -> tuple[SummaryRow, ...]:
         from ..core.store.queries import summaries, summary_mark

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..core.agents import Agent
+    from ..core.saves.report import SavesReport
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
 
@@ -33,3 +34,5 @@ class View:
     lag_s: float | None
     scanned: bool
     """The first scan is over: what is not here does not exist."""
+    saves: SavesReport | None = None
+    """None before the first look at them."""

@@ -2,6 +2,7 @@
 
 from .folder import make_demo
 from .model import DemoFolder, DemoSession
+from .saves import make_saves
 from .writer import DemoWriter
 
-__all__ = ["DemoFolder", "DemoSession", "DemoWriter", "make_demo"]
+__all__ = ["DemoFolder", "DemoSession", "DemoWriter", "make_demo", "make_saves"]

@@ -126,12 +126,14 @@ def read_save_file(found: Found, kind: SaveKind, staging: Staging, user_id: int)
     if fact.problem or kind is SaveKind.CONTEXT:
         return fact
     try:
-        content = _READERS[kind](read_found(found, LARGEST))
-    except BadJsonError as error:
-        return msgspec.structs.replace(fact, problem=str(error))
+        data = read_found(found, LARGEST)
     except TooLargeError as error:
         return msgspec.structs.replace(fact, problem=error.strerror)
-    return msgspec.structs.replace(fact, content=content)
+    fact = msgspec.structs.replace(fact, raw=data)
+    try:
+        return msgspec.structs.replace(fact, content=_READERS[kind](data))
+    except BadJsonError as error:
+        return msgspec.structs.replace(fact, problem=str(error))
 
 
 def _hash(text: str) -> str:

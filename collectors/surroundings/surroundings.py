@@ -20,6 +20,7 @@ from .follow_saves import FollowedSaves
 from .follow_settings import FollowedSettings
 from .loose import BadJsonError
 from .machine import this_machine
+from .memory_plugin import FollowedMemoryPlugins, is_memory_plugin
 from .plugins import INSTALLED, read_plugins
 from .skill_plugins import find_skill_plugins, read_skill_plugin
 
@@ -62,6 +63,7 @@ class Surroundings:
         self._settings: Final = FollowedSettings(writer, tell)
         self._definitions: Final = FollowedDefinitions(writer, tell)
         self._saves: Final = FollowedSaves(writer, self._machine, tell)
+        self._memory: Final = FollowedMemoryPlugins(writer)
         self._plugins = queries.plugins(writer.connection)
         self._plugin_lists: dict[str, FileMark] | None = None
         self._newest: Callable[[], None] | None = None
@@ -93,10 +95,11 @@ class Surroundings:
         projects = [partial(self._guard, self._look_at_project, folder) for folder in folders]
         self._newest = projects[0] if projects else None
         self._round.extend(projects)
-        for place, plugin_id in {
-            each.install_path: each.plugin_id for each in self._plugins
-        }.items():
-            look = partial(self._look_at_plugin, plugin_id)
+        self._memory.keep_only(
+            each.install_path for each in self._plugins if is_memory_plugin(each.plugin_id)
+        )
+        for place, plugin in {each.install_path: each for each in self._plugins}.items():
+            look = partial(self._look_at_plugin, plugin)
             self._round.append(partial(self._guard, look, Path(place)))
 
     def _guard(self, look: Callable[[Path], None], place: Path) -> None:
@@ -159,7 +162,8 @@ class Surroundings:
         found = child(claude, name, root) if claude else None
         self._settings.follow(folder / name, found, scope, str(folder.parent))
 
-    def _look_at_plugin(self, plugin_id: str, place: Path) -> None:
+    def _look_at_plugin(self, plugin: PluginFact, place: Path) -> None:
+        plugin_id = plugin.plugin_id
         folder = top(place)
         root = folder.real if folder else place
         outside = not root.is_relative_to(self._root)
@@ -171,6 +175,8 @@ class Surroundings:
             home = Home(place / name, kind, Scope.PLUGIN, None, plugin_id)
             found = child(folder, name, root) if folder else None
             self._definitions.follow(home, found, root)
+        if is_memory_plugin(plugin_id):
+            self._memory.follow(plugin_id, plugin.version, place, folder, root)
 
     def _follow_plugins(self, folder: Found | None, placed: Iterable[SkillPlugin]) -> None:
         found = (child(folder, name, self._root) for name in INSTALLED) if folder else ()

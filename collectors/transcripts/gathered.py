@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         LinkFact,
         LinkKind,
         MarkerFact,
+        NoteFact,
         PartFact,
         ReportFact,
         RequestFact,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
         SkillFact,
         SourceFile,
         StepFact,
+        StopBlockFact,
+        StopHookFact,
         TextFact,
     )
     from .agent_returns import Returned
@@ -74,6 +77,9 @@ class Gathered:
         self.markers: list[MarkerFact] = []
         self.feedback: list[FeedbackFact] = []
         self.skills: list[SkillFact] = []
+        self.stop_blocks: list[StopBlockFact] = []
+        self.stop_hooks: list[StopHookFact] = []
+        self.notes: list[NoteFact] = []
         self.bad: list[BadLine] = []
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -117,6 +123,9 @@ class Gathered:
             markers=tuple(self.markers),
             feedback=tuple(self.feedback),
             skills=tuple(self.skills),
+            stop_blocks=tuple(self.stop_blocks),
+            stop_hooks=tuple(self.stop_hooks),
+            notes=tuple(self.notes),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),

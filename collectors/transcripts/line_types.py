@@ -136,7 +136,7 @@ SYSTEM: Final = _because(
             "turn_preempted",
         ),
         "what a command printed, unless it was /context": ("local_command",),
-        "a hook's run: the hook log has it": ("post_tool_hook_feedback", "stop_hook_summary"),
+        "a hook's run: the hook log has it": ("post_tool_hook_feedback",),
         "one try: an answer refused for good has its own line": ("api_error", "api_retry"),
         "a count of the client's own": ("api_metrics", "thinking_tokens", "turn_duration"),
         "the answer that follows names its own model": (
@@ -332,6 +332,7 @@ USED: Final = frozenset(
         "result",
         "summary",
         "system/compact_boundary",
+        "system/stop_hook_summary",
         "user",
     }
 )

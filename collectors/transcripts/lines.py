@@ -147,6 +147,8 @@ class Attachment(msgspec.Struct):
     type: str | None = None
     identity: ModelIdentity | None = None
     prompt: Raw | UnsetType = UNSET
+    content: Raw | UnsetType = UNSET
+    stdout: Raw | UnsetType = UNSET
 
 
 class Line(msgspec.Struct, rename="camel"):
@@ -191,6 +193,9 @@ class Line(msgspec.Struct, rename="camel"):
     sessions: Raw | UnsetType = UNSET
     agent_id: str | None = None
     result: Raw | UnsetType = UNSET
+    hook_count: Raw | UnsetType = UNSET
+    hook_infos: Raw | UnsetType = UNSET
+    hook_errors: Raw | UnsetType = UNSET
 
 
 class NotJsonError(ValueError):

@@ -15,6 +15,7 @@ from .lines import decode_blocks
 from .links import read_links
 from .model_choice import read_choice
 from .refusals import read_refusal
+from .stop_lines import NOTE_KINDS, read_note, read_stop_block, read_stop_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,8 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
     if line.is_meta or into.is_aside(line):
         if into.is_agent:
             compressed.read_meta(into, offset, line)
+        elif not into.is_aside(line) and (block := read_stop_block(offset, line)):
+            into.stop_blocks.append(block)
         return
     blocks = decode_blocks(message.content)
     chosen = read_choice(blocks[0].text or "") if blocks else None
@@ -69,6 +72,8 @@ def read_system(into: Gathered, offset: int, line: Line) -> None:
         into.note_boundary(offset, line)
     elif subtype == "local_command" and (report := read_report(offset, line)):
         into.reports.append(report)
+    elif subtype == "stop_hook_summary":
+        into.stop_hooks.append(read_stop_hooks(offset, line))
     elif subtype in SYSTEM:
         into.ignored[f"system/{subtype}"] += 1
     else:
@@ -87,6 +92,8 @@ def read_attachment(into: Gathered, offset: int, line: Line) -> None:
         if attachment.identity and attachment.identity.model_id:
             into.session["model"] = clean_title(attachment.identity.model_id)
             into.model_offset = offset
+    elif attachment and kind in NOTE_KINDS and (note := read_note(offset, line, attachment)):
+        into.notes.append(note)
     elif kind in ATTACHMENTS:
         into.ignored[f"attachment/{kind}"] += 1
     else:

@@ -261,6 +261,39 @@ class TextFact(msgspec.Struct, frozen=True, array_like=True):
     chars: int
 
 
+class StopBlockFact(msgspec.Struct, frozen=True, array_like=True):
+    """The line in which a session is told why a Stop hook kept it from ending."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    text: str
+    lines: int
+    chars: int
+    """Of the whole text; what is kept may be cut."""
+
+
+class StopHookFact(msgspec.Struct, frozen=True, array_like=True):
+    """What the client wrote down of the Stop hooks of one end of a turn."""
+
+    offset: int
+    at: int | None
+    hooks: int
+    blocked: int
+    duration_ms: int | None
+    """Of the slowest, where the client told it."""
+    commands: str
+    """JSON, a list."""
+
+
+class NoteFact(msgspec.Struct, frozen=True, array_like=True):
+    """What claude-memory told at a prompt: that a save was done, or is not."""
+
+    offset: int
+    at: int | None
+    text: str
+
+
 class ReplyFact(msgspec.Struct, frozen=True, array_like=True):
     """Text of an assistant's line; an agent's last one is its result."""
 
@@ -369,6 +402,9 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     markers: tuple[MarkerFact, ...] = ()
     feedback: tuple[FeedbackFact, ...] = ()
     skills: tuple[SkillFact, ...] = ()
+    stop_blocks: tuple[StopBlockFact, ...] = ()
+    stop_hooks: tuple[StopHookFact, ...] = ()
+    notes: tuple[NoteFact, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

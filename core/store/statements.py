@@ -15,6 +15,7 @@ from .facts import (
     LinkFact,
     LiveSession,
     MarkerFact,
+    NoteFact,
     PartFact,
     ReplyFact,
     ReportFact,
@@ -23,6 +24,8 @@ from .facts import (
     ReturnFact,
     SessionFact,
     SkillFact,
+    StopBlockFact,
+    StopHookFact,
     TextFact,
 )
 
@@ -86,6 +89,9 @@ INSERT_REPORT: Final = _insert_fact("context_report", ReportFact)
 INSERT_MARKER: Final = _insert_fact("marker", MarkerFact)
 INSERT_FEEDBACK: Final = _insert_fact("feedback", FeedbackFact)
 INSERT_SKILL: Final = _insert_fact("given_skill", SkillFact)
+INSERT_STOP_BLOCK: Final = _insert_fact("stop_block", StopBlockFact)
+INSERT_STOP_HOOK: Final = _insert_fact("stop_hook", StopHookFact)
+INSERT_NOTE: Final = _insert_fact("memory_note", NoteFact)
 INSERT_ADDITION: Final = _insert_fact("addition", AdditionFact)
 
 # What stands before an answer is in what the API reported of it: only the last answer of a

@@ -190,6 +190,21 @@ class SaveFileFact(msgspec.Struct, frozen=True):
     mark: FileMark
     content: SaveContent | None = None
     problem: str | None = None
+    raw: bytes | None = None
+    """Word for word, as it was read; the store gives it back when it is asked for."""
+
+
+class SavePluginFact(msgspec.Struct, frozen=True):
+    """What the files of an installed claude-memory mention (004-37); None where one is missing."""
+
+    install_path: str
+    plugin_id: str
+    version: str | None
+    mark: str
+    """How to tell that its files did not change."""
+    skill_takes_file: bool | None
+    triage_writes_file: bool | None
+    has_orchestrator: bool
 
 
 class SaveLog(msgspec.Struct, frozen=True):

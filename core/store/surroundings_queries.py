@@ -20,6 +20,7 @@ from .surroundings_facts import (
     SaveKind,
     SaveLog,
     SavePlaceFact,
+    SavePluginFact,
     Scope,
     SettingsFact,
 )
@@ -136,6 +137,36 @@ def past_save_files(db: sqlite3.Connection) -> list[SaveFileFact]:
     return _save_files(db, "gone = 1")
 
 
+def save_raw(db: sqlite3.Connection, path: str) -> list[tuple[FileMark, bytes]]:
+    """Each version of a file of the save flow word for word, oldest first; long ones are cut."""
+    rows = db.execute(
+        "SELECT size, mtime_ns, inode, raw FROM save_file JOIN save_raw USING (version)"
+        " WHERE path = ? ORDER BY version",
+        [path],
+    )
+    return [(FileMark(*row[:3]), bytes(row[3])) for row in rows]
+
+
+def save_plugins(db: sqlite3.Connection) -> list[SavePluginFact]:
+    """What the files of each installation of claude-memory mention."""
+    rows = db.execute(
+        "SELECT install_path, plugin_id, version, mark, skill_takes_file, triage_writes_file,"
+        " has_orchestrator FROM save_plugin ORDER BY install_path"
+    )
+    return [
+        SavePluginFact(
+            install_path=row[0],
+            plugin_id=row[1],
+            version=row[2],
+            mark=row[3],
+            skill_takes_file=_flag(row[4]),
+            triage_writes_file=_flag(row[5]),
+            has_orchestrator=bool(row[6]),
+        )
+        for row in rows
+    ]
+
+
 def save_logs(db: sqlite3.Connection) -> dict[str, tuple[SaveLog, TailState]]:
     """Logs of the save flow by path, with how far each was read; what is gone has GONE bytes."""
     rows = db.execute(
@@ -171,6 +202,10 @@ def _save_files(db: sqlite3.Connection, where: str) -> list[SaveFileFact]:
         )
         for row in rows
     ]
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
 
 
 def _named(db: sqlite3.Connection, sql: str) -> list[dict[str, Any]]:

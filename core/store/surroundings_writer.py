@@ -21,12 +21,16 @@ if TYPE_CHECKING:
         SaveFileFact,
         SaveLog,
         SavePlaceFact,
+        SavePluginFact,
         SettingsFact,
     )
     from .writer import Writer
 
 KEPT_VERSIONS: Final = 20
 """Of one file of the save flow: a day of saves in one project, in a few kilobytes."""
+
+RAW_BYTES: Final = 32 * 1024
+"""Of each version that is kept word for word: three times the largest result (R004-02)."""
 
 SETTINGS: Final = "settings_file"
 DEFINITIONS: Final = "definition"
@@ -98,7 +102,7 @@ def save_files(writer: Writer, facts: Iterable[SaveFileFact]) -> None:
         for fact in facts:
             content = None if fact.content is None else _json(fact.content)
             db.execute("UPDATE save_file SET gone = 1 WHERE path = ?", [fact.path])
-            db.execute(
+            row = db.execute(
                 _VERSION_UPSERT,
                 {
                     "path": fact.path,
@@ -110,7 +114,14 @@ def save_files(writer: Writer, facts: Iterable[SaveFileFact]) -> None:
                     "problem": fact.problem,
                     **_mark(fact.mark),
                 },
-            )
+            ).fetchone()
+            if fact.raw is not None:
+                kept = fact.raw[:RAW_BYTES]
+                _insert(
+                    db,
+                    "save_raw",
+                    {"version": row[0], "raw": kept, "cut": len(kept) < len(fact.raw)},
+                )
             db.execute(_PRUNE, {"path": fact.path, "kept": KEPT_VERSIONS})
 
 
@@ -142,6 +153,20 @@ def restart_save_log(writer: Writer, log: SaveLog, before: TailState) -> None:
         _check_tail(db, log, before)
         # Its events go with it.
         db.execute("DELETE FROM save_log WHERE path = ?", [log.path])
+
+
+def save_memory_plugin(writer: Writer, fact: SavePluginFact) -> None:
+    """Keep what the files of an installation of claude-memory mention."""
+    with writer.transaction():
+        _insert(writer.connection, "save_plugin", msgspec.structs.asdict(fact))
+
+
+def forget_memory_plugins(writer: Writer, places: Iterable[str]) -> None:
+    """Forget installations that are no more."""
+    with writer.transaction():
+        writer.connection.executemany(
+            "DELETE FROM save_plugin WHERE install_path = ?", [(place,) for place in places]
+        )
 
 
 def mark_gone(writer: Writer, table: str, paths: Iterable[str]) -> None:
@@ -183,6 +208,7 @@ INSERT INTO save_file
 VALUES (:path, :folder, :kind, :generation, :project, :size, :mtime_ns, :inode, :content, :problem)
 ON CONFLICT (path, size, mtime_ns, inode) DO UPDATE SET
     gone = 0, project = excluded.project, content = excluded.content, problem = excluded.problem
+RETURNING version
 """
 
 _PRUNE: Final = """

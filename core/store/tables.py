@@ -21,6 +21,7 @@ MIGRATION_NAMES: Final = (
     "m012_compliance",
     "m013_measurements",
     "m015_answers_given",
+    "m014_saves",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -45,6 +46,10 @@ FACT_TABLES: Final = (
     "addition",
     "context_report",
     "compaction_told",
+    "stop_block",
+    "stop_hook",
+    "memory_note",
+    "save_noise",
     "growth",
     "learnt",
     "judged_file",

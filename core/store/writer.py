@@ -29,6 +29,12 @@ from .statements import (
     INSERT_REPORT,
     INSERT_REQUEST,
     INSERT_SKILL,
+    INSERT_NOTE,
+    INSERT_PART,
+    INSERT_REPORT,
+    INSERT_REQUEST,
+    INSERT_STOP_BLOCK,
+    INSERT_STOP_HOOK,
     INSERT_SUMMARY,
     LINE_COUNT_UPSERT,
     MODEL_USE_UPSERT,
@@ -301,6 +307,9 @@ class Writer:
             (INSERT_MARKER, facts.markers),
             (INSERT_FEEDBACK, facts.feedback),
             (INSERT_SKILL, facts.skills),
+            (INSERT_STOP_BLOCK, facts.stop_blocks),
+            (INSERT_STOP_HOOK, facts.stop_hooks),
+            (INSERT_NOTE, facts.notes),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])

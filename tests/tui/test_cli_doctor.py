@@ -95,6 +95,7 @@ def test_all_is_well(scanned: Places) -> None:
         "save flow",
         "measurements",
         "hooks",
+        "saves",
         "troubles",
         "disk",
         "hook log",

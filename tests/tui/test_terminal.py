@@ -91,7 +91,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def shows_sessions(shown: str) -> bool:
-    return "19 sessions" in shown and "Rotate" in shown and "%" in shown
+    return "29 sessions" in shown and "Rotate" in shown and "%" in shown
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])

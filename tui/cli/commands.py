@@ -22,6 +22,7 @@ from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
+from .saves_command import saves
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
@@ -261,6 +262,7 @@ def doctor(context: click.Context) -> int:
 
 
 group.add_command(trigger)
+group.add_command(saves)
 
 
 @group.command()

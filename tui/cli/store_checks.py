@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from ...collectors.policy_files import PolicyFiles
 from ...collectors.transcripts.line_types import why_ignored
+from ...core.saves.report import read_saves
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
+from ...core.store.surroundings_queries import project_folders
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .asking_checks import measurement_check, requests_check
@@ -18,11 +22,12 @@ from .checks import Check, folder_checks, is_link, machine_checks, plural, well,
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .report import say_all, words
-from .surroundings_checks import surroundings_checks
+from .surroundings_checks import saves_checks, surroundings_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...core.saves.report import SavesReport
     from ...core.store.log_queries import PartRow
     from ..places import Places
 
@@ -58,6 +63,13 @@ def _all_checks(places: Places, failure: str | None) -> list[Check]:
     ]
 
 
+def _saves(db: sqlite3.Connection, places: Places) -> SavesReport:
+    """Judge saves as the policy says; what is wrong with that is told by its own check."""
+    policies = PolicyFiles(places.policy)
+    policies.look(project_folders(db))
+    return read_saves(db, (), time.time_ns() // 1_000_000, policies.policies)
+
+
 def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[PartRow]]:
     path = places.store
     if failure:
@@ -77,6 +89,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 *surroundings_checks(db),
                 measurement_check(db),
                 hook_check(db, path),
+                *saves_checks(_saves(db, places)),
                 _troubles(db),
             ]
             return found, log_queries.parts(db)

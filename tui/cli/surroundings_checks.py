@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...core.definitions import missing_skills, resolve_definitions, visible_plugins
+from ...core.saves.compat import Fit
+from ...core.saves.states import NEEDS_SOMEONE
 from ...core.settings import resolve_settings
 from ...core.store import surroundings_queries as queries
 from ...core.store.surroundings_facts import DefinitionKind, Scope
@@ -14,10 +16,13 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ...core.definitions import Key
+    from ...core.saves.report import SavesReport
     from ...core.store.surroundings_facts import DefinitionFact
 
 NAMED: Final = 5
 """Files of one check that are named each in a line of its own; the rest is counted."""
+
+_UPDATE: Final = "update the plugin whole: its skill and its hooks belong together"
 
 
 def surroundings_checks(db: sqlite3.Connection) -> list[Check]:
@@ -88,6 +93,31 @@ def _save_flow(db: sqlite3.Connection) -> list[Check]:
     if bad:
         return [well(name, f"{detail}; {bad[0]}", "a save was cut off; nothing of it is changed")]
     return [well(name, detail)]
+
+
+def saves_checks(report: SavesReport) -> list[Check]:
+    """Say which saves may be lost, and whether the plugin's parts fit together (004-37)."""
+    name = "saves"
+    broken = [
+        wrong(name, f"{each.plugin.plugin_id} in {each.plugin.install_path}: {each.why}", _UPDATE)
+        for each in report.plugins
+        if each.fit is Fit.BROKEN
+    ]
+    lost = [each for each in report.projects if each.standing.state in NEEDS_SOMEONE]
+    told = [
+        well(
+            name,
+            f"{each.project or each.name}: {each.standing.state.value.replace('_', ' ')},"
+            f" {each.standing.reason}",
+            "/memory:save in that project saves again; `ctxtop saves` shows more",
+        )
+        for each in lost[:NAMED]
+    ]
+    if len(lost) > NAMED:
+        told.append(well(name, f"and {len(lost) - NAMED} more", "`ctxtop saves` lists them"))
+    if not broken and not told:
+        told.append(well(name, f"{plural(len(report.projects), 'project')}, none is lost"))
+    return [*broken, *told]
 
 
 def _each(name: str, problems: list[str], fix: str) -> list[Check]:

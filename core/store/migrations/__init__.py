@@ -15,6 +15,7 @@ from . import (
     m012_compliance,
     m013_measurements,
     m015_answers_given,
+    m014_saves,
 )
 from .known import migrations
 
@@ -33,5 +34,6 @@ __all__ = [
     "m012_compliance",
     "m013_measurements",
     "m015_answers_given",
+    "m014_saves",
     "migrations",
 ]

@@ -1,0 +1,174 @@
+"""What a save puts into its session: counted by hand, piece by piece."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.conversation import Boundary, Piece, PieceKind
+from ctxtop.core.saves.blocks import Form, read_block
+from ctxtop.core.saves.noise import Class, Noise, Saver, Share, measure, pack, unpack
+
+from ..save_rows import FILE_REASON, INLINE_REASON, Talk
+
+if TYPE_CHECKING:
+    from ctxtop.core.conversation import Entry
+
+
+def count(piece: Piece) -> int:
+    return len(piece.text)
+
+
+def noise_of(entries: list[Entry], before: int | None = 1000) -> Noise:
+    found = measure(entries, count, before)
+    assert found
+    return found
+
+
+def test_a_save_by_an_agent_is_counted_piece_by_piece() -> None:
+    talk = (
+        Talk()
+        .block()  # 6 lines
+        .call("a", "Agent", '{"prompt":"save"}', 1400)  # 1 line, 1 item
+        .agent_back("a", "Saved it.\nAll of it.")  # 1 line: the client folds it
+        .say("Saved: a (create), b (update)", 1700)  # 1 line
+        .prompt()
+        .say("no part of it", 9000)
+    )
+    found = noise_of(talk.entries)
+
+    assert (found.lines, found.items) == (6 + 1 + 1 + 1, 1)
+    assert (found.tokens, found.is_estimated) == (1700 + 5 - 1000, False)
+    assert found.saver is Saver.AGENT
+    assert found.said == ("a (create)", "b (update)")
+    assert (found.form, found.categories) == (Form.FILE, ("decision", "runbook"))
+    assert (found.agents, found.leaked_calls) == (1, 0)
+    assert found.closed
+    assert (found.end_offset, found.end_line) == (300, 4)
+    assert found.classes[Class.TRIAGE] == Share(6, 0, len(FILE_REASON))
+    assert found.classes[Class.SPAWN].lines == 2
+
+
+def test_a_save_by_the_main_agent() -> None:
+    talk = (
+        Talk()
+        .block(INLINE_REASON)
+        .call("a", "Bash", '{"command":"python3 memory_candidate.py"}')
+        .back("a", "1\n2\n3")
+        .call("b", "Bash", '{"command":"python3 memory_write.py --action create"}')
+        .back("b", "1\n2\n3\n4", failed=True)
+        .call("c", "Bash", '{"command":"python3 memory_write.py --action create"}')
+        .back("c", "")
+        .call("d", "Bash", '{"command":"ls"}')
+        .back("d", "x")
+    )
+    found = noise_of(talk.entries, None)
+
+    assert found.form is Form.INLINE
+    assert found.saver is Saver.MAIN
+    assert not found.closed
+    assert found.items == 4
+    block = len(INLINE_REASON.splitlines())
+    assert found.classes[Class.TRIAGE].lines == block
+    # A result of three lines is shown whole; of four three and how many more; none is one line.
+    assert found.classes[Class.SAVE_OP] == Share(1 + 3 + 1, 2, found_tokens(talk, 1, 2, 3))
+    assert found.classes[Class.RETRY] == Share(4 + 1 + 1, 1, found_tokens(talk, 4, 5, 6))
+    assert found.classes[Class.OTHER] == Share(1 + 1, 1, found_tokens(talk, 7, 8))
+    assert found.lines == block + 5 + 6 + 2
+    assert found.is_estimated
+    assert found.tokens == sum(share.estimated_tokens for share in found.classes.values())
+
+
+def found_tokens(talk: Talk, *places: int) -> int:
+    return sum(count(piece) for place in places for piece in talk.entries[place].pieces)
+
+
+def test_what_an_agent_should_have_done_is_a_leak() -> None:
+    talk = (
+        Talk()
+        .block()
+        .call("a", "Task", "{}")
+        .agent_back("a", "done")
+        .call("b", "Bash", '{"command":"memory_write.py"}')
+        .back("b", "ok")
+    )
+    talk.add("assistant", Piece(PieceKind.TOOL_INPUT, "{}", "Read", "x"), sidechain=True)
+    talk.add("user", Piece(PieceKind.TOOL_RESULT, "1\n2", "Read", "x"), sidechain=True)
+    found = noise_of(talk.entries)
+
+    assert (found.leaked_calls, found.leaked_lines) == (2, 1 + 1 + 1 + 2)
+    # The agent's own lines take no room in the session's context.
+    assert found.lines == 6 + 2 + 2
+    assert found.saver is Saver.AGENT
+
+
+def test_a_script_saves() -> None:
+    talk = Talk().block().call("a", "Bash", "memory_orchestrate.py run").back("a", "Saved: x")
+    assert noise_of(talk.entries).saver is Saver.SCRIPT
+
+
+def test_an_agent_in_the_background() -> None:
+    talk = Talk().block().call("a", "Agent", "{}")
+    talk.agent_back("a", "Async agent launched successfully.")
+    talk.agent_back("a", "<task-notification>…")
+
+    found = noise_of(talk.entries)
+    assert (found.agents, found.agents_in_background, found.lines) == (1, 1, 6 + 1 + 2)
+
+
+def test_a_second_block_ends_the_first() -> None:
+    talk = Talk().block().say("x", 1100).block().say("y", 1300)
+    first, second = noise_of(talk.entries), noise_of(talk.entries[2:], 1105)
+
+    assert (first.closed, first.tokens, first.lines) == (True, 105, 7)
+    assert (second.closed, second.tokens, second.lines) == (False, 200, 7)
+
+
+def test_a_compaction_inside_makes_it_an_estimate() -> None:
+    talk = Talk().block().say("x", 1100).add("system", boundary=Boundary()).say("y", 300)
+    found = noise_of(talk.entries)
+
+    assert found.was_compacted
+    assert found.is_estimated
+    assert found.tokens == len(FILE_REASON) + 2
+
+
+def test_thinking_and_attachments_take_tokens_and_no_line() -> None:
+    talk = Talk().block()
+    talk.add("assistant", Piece(PieceKind.THINKING, "hm"))
+    talk.add("attachment", Piece(PieceKind.ATTACHMENT, "reminder"))
+    found = noise_of(talk.entries, None)
+    assert (found.lines, found.tokens) == (6, len(FILE_REASON) + 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Stop hook feedback:\nrun the linter",
+        "The following items should be saved as memories before stopping:",
+        "",
+    ],
+)
+def test_other_words_are_no_save(text: str) -> None:
+    assert read_block(text) is None
+    assert measure(Talk().block(text).entries, count, None) is None
+    assert measure([], count, None) is None
+
+
+def test_forms_of_a_block() -> None:
+    file, inline = read_block(FILE_REASON), read_block(INLINE_REASON)
+    assert file
+    assert inline
+    assert (file.form, file.path) == (Form.FILE, "/staging/triage-data.json")
+    # What stands in the data is not what the hook listed.
+    assert (inline.form, inline.categories) == (Form.INLINE, ("decision", "runbook"))
+    bare = read_block(FILE_REASON.partition("<triage")[0])
+    assert bare
+    assert bare.form is Form.NONE
+
+
+def test_it_is_kept_and_read_again() -> None:
+    found = noise_of(Talk().block().say("Saved: a", 1100).entries)
+    assert unpack(pack(found)) == found
+    assert unpack(None) is None
+    assert unpack('{"form":"other"}') is None

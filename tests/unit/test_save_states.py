@@ -1,0 +1,292 @@
+"""The save flow's states: every one, every way into it, and what the plugin would say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.policy.layers import BUILT_IN, Given, resolve
+from ctxtop.core.policy.policy import Origin
+from ctxtop.core.saves.blind_spots import ORPHAN_WORDS, BlindSpot, plugin_says
+from ctxtop.core.saves.categories import CATEGORIES, expand
+from ctxtop.core.saves.flow import Flow, gather
+from ctxtop.core.saves.limits import Limits, limits_of
+from ctxtop.core.saves.states import Heard, SaveState, Standing, stands
+from ctxtop.core.saves.told import Teller, Told, read_note
+from ctxtop.core.store.surroundings_facts import Generation, SaveContent, SaveError, SaveKind
+from msgspec.structs import replace
+
+from ..save_rows import HERE, NOW, file, handled, pending, result, triage
+
+if TYPE_CHECKING:
+    from ctxtop.core.store.surroundings_facts import SaveFileFact
+
+S = SaveState
+LIMITS = Limits()
+ERROR = SaveError("runbook", "WRITE_ERROR: disk full")
+
+
+def flow_of(*files: SaveFileFact, past: tuple[SaveFileFact, ...] = ()) -> Flow:
+    return gather(HERE, files, past, LIMITS)
+
+
+def state_of(
+    *files: SaveFileFact,
+    past: tuple[SaveFileFact, ...] = (),
+    alive_ms: int | None = None,
+    told: Told | None = None,
+) -> Standing:
+    return stands(flow_of(*files, past=past), NOW, LIMITS, Heard(alive_ms, told))
+
+
+CASES: dict[str, tuple[SaveState, tuple[SaveFileFact, ...]]] = {
+    "nothing at all": (S.NONE, ()),
+    "an old sentinel alone": (S.NONE, (handled("pending", 1801),)),
+    "triage data": (S.TRIAGED, (triage(),)),
+    "triage data and a sentinel": (S.TRIAGED, (triage(20), handled("pending"))),
+    "the sentinel alone": (S.TRIAGED, (handled("pending", 1800),)),
+    "the sentinel of earlier versions": (S.TRIAGED, (handled(None),)),
+    "a time in the future": (S.TRIAGED, (triage(-1000),)),
+    "the sentinel says saving": (S.SAVING, (triage(20), handled("saving"))),
+    "saving, and nothing beside it": (S.SAVING, (handled("saving", 1800),)),
+    "a new save over what is pending": (S.SAVING, (pending(500), handled("saving", 5))),
+    "a result": (S.SAVED, (result(),)),
+    "a result after the triage": (S.SAVED, (triage(20), result())),
+    "a result of the same moment": (S.SAVED, (triage(20), result(20))),
+    "the sentinel says saved": (S.SAVED, (triage(20), handled("saved"))),
+    "saved, and the result is gone": (S.SAVED, (handled("saved"),)),
+    "an old result": (S.SAVED, (result(10**6),)),
+    "a result after a torn one elsewhere": (
+        S.SAVED,
+        (result(5), result(9, generation=Generation.PROJECT, problem="is not JSON")),
+    ),
+    "errors beside what was saved": (S.PARTIAL, (result(errors=(ERROR,)),)),
+    "pending, and some succeeded": (S.PARTIAL, (pending(succeeded=("runbook",)),)),
+    "pending after a partial failure": (S.PARTIAL, (pending(reason="partial_failure"),)),
+    "pending beside the result": (S.PARTIAL, (pending(5), result(7, categories=("runbook",)))),
+    "pending": (S.PENDING, (pending(),)),
+    "pending, with what it was to save": (S.PENDING, (pending(), triage(500))),
+    "pending, all six": (S.PENDING, (pending(categories=("all",)),)),
+    "pending, and an old sentinel": (S.PENDING, (pending(5), handled("saving", 10))),
+    "errors alone": (S.PENDING, (result(categories=(), errors=(ERROR,)),)),
+    "triage data and no end": (S.ORPHANED, (triage(301),)),
+    "no end, and another project's result": (
+        S.ORPHANED,
+        (triage(400), result(5, generation=Generation.GLOBAL, project="/home/dev/other")),
+    ),
+    "no end, and a stale result": (S.ORPHANED, (triage(400), result(500))),
+    "no end, and another session's result": (
+        S.ORPHANED,
+        (triage(400), handled("saving", 399, session_id="a"), result(5, session_id="b")),
+    ),
+    "saving for too long": (S.ORPHANED, (triage(400), handled("saving", 301))),
+    "pending without categories": (S.FAILED_UNKNOWN, (pending(categories=()),)),
+    "pending that has no such field": (S.FAILED_UNKNOWN, (pending(categories=None),)),
+    "pending without categories, triage old": (
+        S.FAILED_UNKNOWN,
+        (pending(categories=()), triage(400)),
+    ),
+    "the sentinel says failed": (S.FAILED_UNKNOWN, (triage(20), handled("failed"))),
+    "failed, and nothing beside it": (S.FAILED_UNKNOWN, (handled("failed"),)),
+    "saving, expired, and nothing": (S.FAILED_UNKNOWN, (handled("saving", 1801),)),
+    "errors without a category": (
+        S.FAILED_UNKNOWN,
+        (result(categories=(), errors=(SaveError("", "odd"),)),),
+    ),
+    "a torn result": (S.CORRUPT, (result(problem="is not JSON"),)),
+    "an empty result": (S.CORRUPT, (result(categories=None, titles=None),)),
+    "a torn result after the triage": (S.CORRUPT, (triage(20), result(problem="is not JSON"))),
+    "torn triage data": (S.CORRUPT, (triage(problem="is not JSON"),)),
+    "torn triage data after a result": (S.CORRUPT, (triage(5, problem="is no file"), result(9))),
+    "what is pending is torn": (S.CORRUPT, (pending(problem="is not JSON"), triage(400))),
+    "a torn sentinel": (S.CORRUPT, (handled(None, problem="is not JSON"),)),
+}
+
+
+@pytest.mark.parametrize(("state", "files"), CASES.values(), ids=CASES.keys())
+def test_each_state(state: SaveState, files: tuple[SaveFileFact, ...]) -> None:
+    standing = state_of(*files)
+
+    assert standing.state is state
+    assert standing.reason
+    # Whatever says so is a file that was there.
+    assert (
+        state is S.NONE
+        or standing.file is None
+        or standing.file.path in {each.path for each in files}
+    )
+
+
+def test_every_state_has_a_case() -> None:
+    assert {state for state, _ in CASES.values()} == set(SaveState)
+
+
+def test_the_order_of_the_files_says_nothing() -> None:
+    for _, files in CASES.values():
+        assert state_of(*files) == state_of(*reversed(files))
+
+
+@pytest.mark.parametrize(
+    ("age_s", "state"),
+    [(299.999, S.TRIAGED), (300, S.TRIAGED), (300.001, S.ORPHANED), (-0.001, S.TRIAGED)],
+)
+def test_an_orphan_is_older_than_300_s(age_s: float, state: SaveState) -> None:
+    standing = state_of(triage(age_s))
+
+    assert standing.state is state
+    if state is S.TRIAGED:
+        # That is the moment at which time alone makes it one.
+        assert standing.next_at is not None
+        later = standing.next_at
+        assert stands(flow_of(triage(age_s)), later, LIMITS).state is S.ORPHANED
+        assert stands(flow_of(triage(age_s)), later - 1, LIMITS).state is S.TRIAGED
+
+
+def test_a_save_that_its_session_still_tells_of_is_no_orphan() -> None:
+    heard = state_of(triage(900), alive_ms=NOW - 300_000)
+    assert heard.state is S.SAVING
+    assert state_of(triage(900), alive_ms=NOW - 300_001).state is S.ORPHANED
+
+
+def test_the_policy_decides_when_a_save_is_an_orphan() -> None:
+    given = [
+        Given(f"saveflow.{name}", value, Origin.USER_FILE, "x")
+        for name, value in (("orphan_after_s", 60), ("locations", "project"))
+    ]
+    limits = limits_of(resolve(given))
+    flow = gather(HERE, [triage(61, generation=Generation.PROJECT)], (), limits)
+
+    assert stands(flow, NOW, limits).state is S.ORPHANED
+    assert gather(HERE, [triage(61)], (), limits).is_empty
+    assert limits_of(BUILT_IN) == LIMITS
+
+
+@pytest.mark.parametrize("generation", Generation)
+def test_each_generation_is_looked_at(generation: Generation) -> None:
+    found = result(5, generation=generation)
+    if generation is Generation.GLOBAL:
+        found = global_result(HERE + "/")
+    assert state_of(found).state is S.SAVED
+
+
+def test_the_newest_of_all_generations_wins() -> None:
+    old = result(20, generation=Generation.PROJECT, titles=("old",))
+    new = result(10, generation=Generation.TMP, titles=("new",))
+
+    standing = state_of(old, new)
+    assert standing.titles == ("new",)
+    assert standing.file == new
+
+
+def global_result(project: str, age_s: float = 5) -> SaveFileFact:
+    """The result that the first versions wrote for all projects: it names its own."""
+    said = {"categories": ("decision",), "project": project}
+    fact = file(SaveKind.RESULT, age_s, generation=Generation.GLOBAL, project=None)
+    return replace(fact, content=SaveContent(**said))  # type: ignore[arg-type]
+
+
+def test_the_global_result_is_the_projects_that_it_names() -> None:
+    theirs = global_result("/home/dev/other")
+
+    assert state_of(theirs).state is S.NONE
+    assert stands(gather("/home/dev/other", [theirs], (), LIMITS), NOW, LIMITS).state is S.SAVED
+
+
+def test_what_was_saved_and_what_was_not_is_told() -> None:
+    partial = state_of(result(errors=(ERROR,)))
+    assert (partial.saved, partial.categories) == (("decision",), ("runbook",))
+    assert partial.errors == (ERROR,)
+    waiting = state_of(pending(categories=("all",)))
+    assert waiting.categories == CATEGORIES
+    some = state_of(pending(categories=("decision", "runbook"), succeeded=("constraint",)))
+    assert "2 of 3" in some.reason
+
+
+def test_what_a_gone_result_said_still_holds() -> None:
+    standing = state_of(past=(result(50), result(500)))
+
+    assert (standing.state, standing.titles) == (S.SAVED, ("Use JWT",))
+    assert state_of(triage(60), past=(result(50),)).state is S.SAVED
+    assert state_of(triage(400), past=(result(500),)).state is S.ORPHANED
+
+
+def note(age_s: float) -> Told:
+    return Told(Teller.NOTE, NOW - round(age_s * 1000), ("decision",), ("Use PG",))
+
+
+def closing(age_s: float) -> Told:
+    return Told(Teller.CLOSING_LINE, NOW - round(age_s * 1000), ("decision",), ("a (create)",))
+
+
+@pytest.mark.parametrize(
+    ("files", "told", "state"),
+    [
+        ((), note(5), S.SAVED),
+        ((), closing(5), S.SAVED),
+        ((handled("pending", 9),), closing(5), S.SAVED),
+        ((handled("pending", 2),), closing(5), S.TRIAGED),
+        ((triage(9),), note(5), S.SAVED),
+        # Words of the model's are no proof while the triage's data waits.
+        ((triage(9),), closing(5), S.TRIAGED),
+        ((triage(2),), note(5), S.TRIAGED),
+        ((pending(),), note(5), S.PENDING),
+        ((result(9, problem="is not JSON"),), note(5), S.CORRUPT),
+    ],
+)
+def test_what_a_transcript_tells(
+    files: tuple[SaveFileFact, ...], told: Told, state: SaveState
+) -> None:
+    assert state_of(*files, told=told).state is state
+
+
+def test_a_session_at_work_without_a_file() -> None:
+    assert state_of(alive_ms=NOW - 300_000).state is S.SAVING
+    assert state_of(alive_ms=NOW - 300_001).state is S.NONE
+
+
+def test_a_note_is_taken_apart() -> None:
+    told = read_note("Memories saved (decision, runbook): Use PG; Restart [errors: x: y]", 5)
+    assert told == Told(Teller.NOTE, 5, ("decision", "runbook"), ("Use PG; Restart",))
+    assert read_note("Memories saved in project: shop", 5) is None
+    assert read_note("Pending memory save: 1 category", 5) is None
+    assert read_note("Memories saved", None) is None
+
+
+# What the plugin says.
+
+
+def told(*files: SaveFileFact) -> tuple[str | None, tuple[BlindSpot, ...]]:
+    flow = flow_of(*files)
+    said = plugin_says(flow, stands(flow, NOW, LIMITS))
+    return said.words, said.blind_spots
+
+
+def test_the_plugin_says_nothing_of_pending_without_categories() -> None:
+    assert told(pending(categories=()), triage(400)) == (None, (BlindSpot.EMPTY_PENDING,))
+
+
+def test_a_result_of_another_save_hides_an_orphan_from_the_plugin() -> None:
+    assert told(triage(400)) == (ORPHAN_WORDS, ())
+    for other in (
+        result(500),
+        result(500, problem="is not JSON"),
+        global_result("/home/dev/other"),
+    ):
+        assert told(triage(400), other) == (None, (BlindSpot.ANY_RESULT,))
+
+
+def test_the_plugin_counts_all_as_one() -> None:
+    words, spots = told(pending(categories=("all",)))
+
+    assert words is not None
+    assert words.startswith("Pending memory save: 1 category from")
+    assert spots == (BlindSpot.ALL_IS_ONE,)
+    words, spots = told(pending(categories=("decision", "runbook")))
+    assert words is not None
+    assert words.startswith("Pending memory save: 2 categories from last session.")
+    assert spots == ()
+
+
+def test_categories_by_name() -> None:
+    assert expand(["Decision", " decision ", ""]) == ("decision",)
+    assert expand(["ALL", "mine"]) == (*CATEGORIES, "mine")

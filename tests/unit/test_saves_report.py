@@ -1,0 +1,218 @@
+"""A project's saves put together: files, transcripts, notes, logs and the sessions at work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctxtop.core.claims import Source
+from ctxtop.core.policy.layers import COMMON, Given, Policies, resolve
+from ctxtop.core.policy.policy import Origin
+from ctxtop.core.saves.crossing import REFERENCE_TOKENS
+from ctxtop.core.saves.metrics import Rate
+from ctxtop.core.saves.noise import measure, pack
+from ctxtop.core.saves.own_rows import SaveRows, SortedRows, sort_rows
+from ctxtop.core.saves.report import ProjectSave, report
+from ctxtop.core.saves.states import SaveState
+from ctxtop.core.store.surroundings_facts import Generation, SaveEventFact
+from ctxtop.core.trigger import Trigger
+from msgspec.structs import replace
+
+from ..save_rows import (
+    HERE,
+    INLINE_REASON,
+    NOW,
+    Talk,
+    block_row,
+    handled,
+    note_row,
+    pending,
+    result,
+    triage,
+)
+from ..tui.makers import session
+
+if TYPE_CHECKING:
+    from ctxtop.core.conversation import Piece
+    from ctxtop.core.sessions import Session
+
+
+def rows(**fields: Any) -> SortedRows:  # noqa: ANN401 -- any field may be named
+    empty: dict[str, Any] = {
+        "files": [],
+        "past": [],
+        "blocks": [],
+        "notes": [],
+        "events": {},
+        "plugins": (),
+    }
+    return sort_rows(SaveRows(**(empty | fields)))
+
+
+def only(
+    found: SortedRows, sessions: tuple[Session, ...] = (), policies: Policies = COMMON
+) -> ProjectSave:
+    (one,) = report(found, sessions, NOW, policies).projects
+    return one
+
+
+def noise(talk: Talk, before: int | None = 1000) -> str:
+    found = measure(talk.entries, count, before)
+    assert found
+    return pack(found)
+
+
+def count(piece: Piece) -> int:
+    return len(piece.text)
+
+
+QUIET = noise(Talk().block().call("a", "Agent", "{}").say("Saved: x", 2000).prompt())
+LOUD = noise(
+    Talk().block(INLINE_REASON).call("a", "Bash", "memory_write.py").say("ok", 9000).prompt()
+)
+
+
+def test_nothing_is_nothing() -> None:
+    assert report(rows(), (), NOW).projects == ()
+    assert report(rows(), (), NOW).next_at is None
+
+
+def test_projects_come_newest_first_and_each_has_its_own() -> None:
+    other = replace(pending(5), project="/home/dev/other")
+    found = report(rows(files=[result(50), other]), (), NOW).projects
+
+    assert [(each.name, each.standing.state) for each in found] == [
+        ("other", SaveState.PENDING),
+        ("shop", SaveState.SAVED),
+    ]
+
+
+def test_a_global_result_that_names_nobody_has_a_row_of_its_own() -> None:
+    nobodys = result(5, generation=Generation.GLOBAL, project=None, problem="is not JSON")
+    found = only(rows(files=[replace(nobodys, project=None)]))
+    assert (found.project, found.standing.state) == ("", SaveState.CORRUPT)
+
+
+def test_age_and_freshness() -> None:
+    for age_s, fresh in ((86_399, True), (86_400, False)):
+        found = only(rows(files=[result(age_s)]))
+        assert (found.age_s(NOW), found.is_fresh) == (age_s, fresh)
+
+
+def test_a_time_that_a_file_names_is_believed_unless_it_comes_after_the_file() -> None:
+    assert only(rows(files=[result(10, at=NOW - 60_000)])).age_s(NOW) == 60
+    assert only(rows(files=[result(10, at=NOW + 10**9)])).age_s(NOW) == 10
+
+
+def test_confirmed_by_a_note_or_because_the_result_is_gone() -> None:
+    words = "Memories saved (decision): Use JWT"
+    assert only(rows(files=[result(10)])).confirmed is False
+    assert only(rows(files=[result(10)], notes=[note_row(words)])).confirmed
+    # A note from before it is of another save.
+    early = [note_row(words, NOW - 20_000)]
+    assert only(rows(files=[result(10)], notes=early)).confirmed is False
+    assert only(rows(files=[result(10)], notes=[note_row(words, cwd="/x")])).confirmed is False
+    assert only(rows(past=[result(10)])).confirmed
+    assert only(rows(files=[pending()])).confirmed is None
+    # Of a partial save both are told (004-57).
+    partly = only(rows(files=[result(7, categories=("runbook",)), pending(5)]))
+    assert (partly.standing.state, partly.confirmed) == (SaveState.PARTIAL, False)
+
+
+def test_staged_files_that_a_save_left_behind() -> None:
+    assert only(rows(files=[triage(20), result(10)])).leftovers
+    assert not only(rows(files=[result(10)])).leftovers
+    assert not only(rows(files=[triage(20)])).leftovers
+
+
+def test_before_and_after_degraded_and_cost() -> None:
+    blocks = [
+        block_row(QUIET, uuid="1", offset=1),
+        block_row(LOUD, uuid="2", offset=2, at=NOW + 1, text=INLINE_REASON),
+    ]
+    found = only(rows(blocks=blocks))
+
+    assert found.is_degraded
+    assert found.cost.tokens == round((1005 + 8005) / 2)
+    assert found.cost.samples == 2
+    assert found.change.before
+    assert found.change.after
+    assert not only(rows(blocks=blocks[:1])).is_degraded
+    assert not only(rows(blocks=[blocks[1]])).is_degraded
+
+
+def test_a_project_whose_policy_leaves_saves_out() -> None:
+    given = [Given("disabled_modules", ["save-flow"], Origin.PROJECT_FILE, "x")]
+    policies = Policies(projects={HERE: resolve(given)})
+    assert report(rows(files=[result()]), (), NOW, policies).projects == ()
+
+
+def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:
+    blocks = [
+        block_row(QUIET, uuid=str(n), offset=n, at=NOW + minutes * 60_000)
+        for n, minutes in enumerate((0, 20, 60))
+    ]
+    found = only(rows(blocks=blocks))
+    assert (found.refires, found.fires) == (1, {"1": 0, "2": 0, "3+": 1})
+
+    given = [Given("saveflow.sentinel_ttl_s", 3600, Origin.PROJECT_FILE, "x")]
+    policies = Policies(projects={HERE: resolve(given)})
+    assert only(rows(blocks=blocks), policies=policies).refires == 2
+
+
+def test_durations_come_from_the_log_or_from_the_results() -> None:
+    logged = [SaveEventFact(0, "save.complete", duration_ms=1500), SaveEventFact(9, "save.start")]
+    timed = result(5, phase_ms={"total_ms": 900.0})
+
+    by_log = only(rows(files=[timed], events={HERE: logged})).durations
+    assert by_log
+    assert (by_log.count, by_log.max_ms) == (1, 1500)
+    by_result = only(rows(files=[timed])).durations
+    assert by_result
+    assert by_result.max_ms == 900
+
+
+def test_what_the_log_tells_of_many_saves() -> None:
+    scored = ['{"triggered":[{"category":"DECISION","score":0.7}]}', '{"triggered":5}', None]
+    events = [SaveEventFact(n, "triage.score", data=data) for n, data in enumerate(scored)]
+    events += [SaveEventFact(9, "save.complete"), SaveEventFact(10, "save.complete", error="{}")]
+    found = only(rows(events={HERE: events}))
+
+    assert found.triggers == {"decision": Rate(1, 2)}
+    assert found.success == Rate(1, 2)
+    assert found.success.share is None
+    by_results = only(rows(files=[result(5, phase_ms={"draft_ms": 4.0})], past=[result(9)]))
+    assert by_results.success == Rate(2, 2)
+    assert by_results.phases_ms == {"draft_ms": 4.0}
+
+
+def test_whether_the_next_save_makes_a_live_session_compact() -> None:
+    def live(counter: int) -> Session:
+        made = session(live=True, cwd=HERE)
+        numbers = replace(made.context.numbers, counter=counter)
+        trigger = Trigger(167_000, Source.TABLE)
+        return replace(made, context=replace(made.context, numbers=numbers, trigger=trigger))
+
+    (near,) = only(rows(files=[result()]), (live(160_000),)).crossings
+    assert near.would_cross
+    assert near.cost.tokens == REFERENCE_TOKENS
+    (far,) = only(rows(blocks=[block_row(QUIET)]), (live(160_000),)).crossings
+    assert not far.would_cross
+    ended = replace(live(160_000), live=False)
+    assert only(rows(files=[result()]), (ended,)).crossings == ()
+
+
+def test_the_next_moment_at_which_time_alone_changes_a_state() -> None:
+    found = report(rows(files=[triage(100), handled("saving", 90)]), (), NOW)
+    assert found.next_at == NOW + 210_000 + 1
+    later = report(rows(files=[triage(100), handled("saving", 90)]), (), found.next_at)
+    assert later.projects[0].standing.state is SaveState.ORPHANED
+    assert later.next_at is None
+
+
+def test_a_save_that_still_goes_on_is_heard_of() -> None:
+    open_save = noise(Talk().block().call("a", "Agent", "{}"))
+    found = only(rows(files=[triage(400)], blocks=[block_row(open_save)]))
+    assert found.standing.state is SaveState.SAVING
+    assert only(rows(files=[triage(400)], blocks=[block_row(QUIET)])).standing.state is (
+        SaveState.ORPHANED
+    )

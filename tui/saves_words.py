@@ -1,0 +1,57 @@
+"""Words for saves that the screen and the command share."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ..core.saves.bands import Place
+from ..core.saves.blind_spots import WORDS
+from .formats import NOTHING, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..core.saves.bands import BandVerdict
+    from ..core.saves.blind_spots import PluginSays
+    from ..core.saves.noise import Noise
+
+_BOOTSTRAP: Final = re.compile(r"\bvenv\b|ModuleNotFoundError|No module named|bootstrap", re.I)
+
+
+def is_bootstrap(error: str) -> bool:
+    """Say whether an error is of the plugin's own environment (004-46)."""
+    return _BOOTSTRAP.search(error) is not None
+
+
+def noise_words(noise: Noise) -> str:
+    """Write lines, items and tokens of one save."""
+    sign = "≈" if noise.is_estimated else ""
+    counted = f"{_count(noise.lines, 'line')}, {_count(noise.items, 'item')}"
+    return f"{counted}, {sign}{tokens(noise.tokens)} tokens"
+
+
+def band_words(verdicts: Sequence[BandVerdict]) -> str:
+    """Say how a save stands to the band that is expected of it."""
+    found = next((each for each in verdicts if each.is_expected), None)
+    if found is None:
+        return NOTHING
+    if found.is_met:
+        return f"✓ {found.band.name}"
+    over = [
+        name
+        for name, place in (("lines", found.lines), ("tokens", found.tokens))
+        if place is Place.ABOVE
+    ]
+    return f"✗ {found.band.name}: {' and '.join(over)} above"
+
+
+def plugin_words(said: PluginSays) -> str:
+    """Say what the plugin tells, and where that falls short."""
+    if said.blind_spots:
+        return "; ".join(WORDS[each] for each in said.blind_spots)
+    return said.words or NOTHING
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
