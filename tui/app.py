@@ -284,7 +284,7 @@ class CtxtopApp(App[None]):
         self._read(f"sessions › {title} › {who_said(row)}", Content(row.text))
 
     def open_agent(self, agent: Agent, title: str) -> None:
-        """Show what an agent returned, or its last words, whether that complies, and what it was given."""
+        """Show what an agent returned, whether that complies, and what it was given."""
         from .screens.agent import AgentScreen
 
         self.push_screen(AgentScreen(agent, title))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..tail import open_regular
+from ..regular import open_regular
 from .outcome import NotCompactedError, Why
 
 if TYPE_CHECKING:

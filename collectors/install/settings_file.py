@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from ..surroundings.settings import LARGEST
 from ..regular import open_regular
+from ..surroundings.settings import LARGEST
 from .refused import NotSafeError
 
 if TYPE_CHECKING:

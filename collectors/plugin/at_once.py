@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ..policy_files import PolicyFiles
-from ..policy_sources import PolicySources, user_file
+from ..policy_sources import PolicySources
+from ..user_file import user_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

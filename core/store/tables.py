@@ -20,8 +20,8 @@ MIGRATION_NAMES: Final = (
     "m011_compaction_told",
     "m012_compliance",
     "m013_measurements",
-    "m015_answers_given",
     "m014_saves",
+    "m015_answers_given",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -9,8 +9,8 @@ from ...collectors.asking.receipts import receipts
 from ...collectors.plugin.exchange import ORPHAN_S, asking_folder
 from ...core.measured import compare
 from ...core.store import log_queries
-from .as_json import time_of
 from .checks import Check, plural, well, wrong
+from .times import time_of
 
 if TYPE_CHECKING:
     import sqlite3

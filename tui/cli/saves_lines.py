@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ...core.saves.states import NEEDS_SOMEONE, SaveState
 from ..formats import NOTHING, age, tokens
 from ..saves_words import band_words, is_bootstrap, plugin_words
-from .as_json import time_of
 from .checks import plural
 from .columns import Cell, Column, draw, one_line, terminal_width
+from .times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

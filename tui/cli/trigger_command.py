@@ -12,11 +12,11 @@ from ...collectors.asking.outcome import NotCompactedError, Via, Why
 from ...collectors.config_dir import config_dir
 from ...collectors.plugin.exchange import is_session, unfit
 from ..formats import tokens
-from .as_json import time_of
 from .emit import emit
 from .options import chosen, reading
 from .reading import open_reading
 from .report import FAILED, LIVE, UNSAFE, USAGE, RefusedError, say
+from .times import time_of
 
 if TYPE_CHECKING:
     from ...collectors.asking.ask import Subject

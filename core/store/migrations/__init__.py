@@ -14,8 +14,8 @@ from . import (
     m011_compaction_told,
     m012_compliance,
     m013_measurements,
-    m015_answers_given,
     m014_saves,
+    m015_answers_given,
 )
 from .known import migrations
 
@@ -33,7 +33,7 @@ __all__ = [
     "m011_compaction_told",
     "m012_compliance",
     "m013_measurements",
-    "m015_answers_given",
     "m014_saves",
+    "m015_answers_given",
     "migrations",
 ]
