@@ -24,7 +24,7 @@ TEXTS: Final = {
     ),
 }
 """By the threshold's action, the less urgent first: 002-20 in our own words, 002-31 to the
-letter. Nothing is forced (002-34)."""
+letter. Nothing is forced (002-34). A policy may say it in other words, or another language."""
 
 _ROUNDING: Final = 1e-9
 
@@ -50,10 +50,10 @@ def reached(context: Context, thresholds: Iterable[Threshold]) -> dict[str, str]
     }
 
 
-def words(actions: Collection[str]) -> str:
+def words(actions: Collection[str], policy: Policy) -> str:
     """Choose what is said where several thresholds were passed at once: the most urgent."""
-    urgent = [text for action, text in TEXTS.items() if action in actions]
-    return urgent[-1] if urgent else ""
+    urgent = [action for action in TEXTS if action in actions]
+    return policy.text(f"prompts.{urgent[-1]}") if urgent else ""
 
 
 def is_rearmed(

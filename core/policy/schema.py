@@ -12,6 +12,7 @@ import msgspec
 from ..compliance.codes import Format
 from ..compliance.expected import RULES
 from ..levels import THRESHOLDS
+from ..prompting import TEXTS
 from .kinds import (
     MOST_TOKENS,
     Flag,
@@ -292,6 +293,8 @@ _KEYS: Final = (
     Key("injection.budget", _TOKENS, 4_000, "tokens", "all that one agent is given, at the most"),
     Key("steering.budget", _TOKENS, 2_500, "tokens", "what a compaction is told to keep"),
     Key("steering.again", _TOKENS, 1_500, "tokens", "what it forgot, said again with a prompt"),
+    Key("prompts.reassure", Text(), TEXTS["reassure"], "", "what the model is told early"),
+    Key("prompts.suggest", Text(), TEXTS["suggest"], "", "what it is told when it gets tight"),
     Key("saveflow.orphan_after_s", _SECONDS, 300, "s", "a save without an end is orphaned"),
     Key("saveflow.fresh_for_s", _SECONDS, 86_400, "s", "how long a result is shown"),
     Key("saveflow.sentinel_ttl_s", _SECONDS, 1800, "s", "how long a sentinel holds"),

@@ -18,6 +18,7 @@ from ctxtop.core import prompting
 from ctxtop.core.store import log_queries
 from ctxtop.core.store.database import open_reader
 
+from ..extra_feature import feature
 from .features import hook_command
 from .lab import LARGE
 
@@ -123,6 +124,27 @@ def test_twenty_agents_at_once_lose_no_record(lab: Lab) -> None:
     for event in ("SubagentStart", "SubagentStop"):
         agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
         assert len(agents) == len(set(agents)) == AGENTS
+    faultless(lab)
+
+
+def test_an_agent_that_is_held_up_reads_the_reason_alone(lab: Lab) -> None:
+    body = "return None if call.given['stop_hook_active'] else Reply(block='Rule 3: too long.')"
+    words = [sys.executable, "-I", "-S", feature(lab.root, body), "hook", str(lab.store)]
+    command = shlex.join([*words, "SubagentStop", "extra"])
+    handler = {"matcher": "worker", "hooks": [{"type": "command", "command": command}]}
+    lab.write_settings({"hooks": {"SubagentStop": [handler]}})
+    lab.define_agent("worker")
+    lab.turn(
+        "Delegate. [[agent:worker|Build <<say:Built.+++usage:9000>> <<say:Short.+++usage:9500>>"
+        "&&&usage:30000]] [[say:ok&&&usage:35000]]"
+    )
+    (path,) = lab.config.glob("projects/*/*/subagents/agent-*.jsonl")
+    said = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    told = [line["message"]["content"] for line in said if line.get("isMeta")]
+    assert told == ["Stop hook feedback:\nRule 3: too long."]
+    answers = [line["message"]["content"] for line in said if line["type"] == "assistant"]
+    assert [blocks[0]["text"] for blocks in answers] == ["Built.", "Short."]
     faultless(lab)
 
 

@@ -17,6 +17,8 @@ from ctxtop.collectors.plugin import answer, command_line, hook, log
 from ctxtop.collectors.plugin.call import Call, Reply
 from ctxtop.core.store.database import open_writer
 
+from ..extra_feature import feature
+
 RUN = str(Path(hook.__file__).with_name("run.py"))
 
 LIMIT_S = 30.0
@@ -74,21 +76,6 @@ def records(store: Path) -> list[dict[str, Any]]:
 
 def faults(store: Path, name: str = log.ANSWERING) -> str:
     return Path(log.fault_path(log.log_path(str(store), name))).read_text()
-
-
-def feature(tmp_path: Path, body: str) -> str:
-    """A copy of the package with one more feature, as its folder; the name is `extra`."""
-    top = tmp_path / "site"
-    package = top / "ctxtop" / "collectors" / "plugin"
-    (package / "answers").mkdir(parents=True)
-    for folder in (top / "ctxtop", package.parent, package / "answers"):
-        (folder / "__init__.py").write_text("")
-    for source in Path(hook.__file__).parent.glob("*.py"):
-        (package / source.name).write_bytes(source.read_bytes())
-    (package / "answers" / "extra.py").write_text(
-        f"from ..call import Reply\ndef answer(call):\n    {body}\n"
-    )
-    return str(package / "run.py")
 
 
 def ask(tmp_path: Path, store: Path, event: str, body: str, given: bytes = GIVEN) -> Ended:

@@ -93,11 +93,15 @@ def test_of_several_at_once_the_most_urgent(store: Path, transcript: Path) -> No
     assert [said(store, transcript) for _ in range(3)] == ["suggest", None, None]
 
 
-def test_the_words_are_those_of_the_requirements() -> None:
-    assert TEXTS["suggest"] == (
-        "High context usage detected (>80%). Consider summarizing recent tool outputs or"
-        " delegating subtasks to background agents to free up context space."
-    )
+def test_a_policy_says_it_in_other_words(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_PROMPTS__SUGGEST", "요약을 고려해 보세요")
+    fill(transcript, 850_000)
+    given = {"transcript_path": str(transcript)}
+    reply = answer(Call("UserPromptSubmit", given, store, NOW_MS))
+    assert reply is not None
+    assert reply.context == "요약을 고려해 보세요"
 
 
 def test_a_compaction_re_arms(store: Path, transcript: Path) -> None:

@@ -12,6 +12,7 @@ from ctxtop.core.policy.layers import BUILT_IN, Given, resolve
 from ctxtop.core.policy.policy import Origin, Policy
 from ctxtop.core.policy.presets import PRESETS
 from ctxtop.core.policy.schema import KEYS, PRESET_NAMES
+from ctxtop.core.prompting import TEXTS
 from ctxtop.core.window import Window
 
 DEFAULTS: list[tuple[str, str, Any]] = [
@@ -122,6 +123,15 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("ours", "injection.budget", 4_000),
     ("ours", "steering.budget", 2_500),
     ("ours", "steering.again", 1_500),
+    ("002-20", "prompts.reassure", TEXTS["reassure"]),
+    (
+        "002-31",
+        "prompts.suggest",
+        (
+            "High context usage detected (>80%). Consider summarizing recent tool outputs or"
+            " delegating subtasks to background agents to free up context space."
+        ),
+    ),
     ("2.2", "saveflow.orphan_after_s", 300),
     ("2.2", "saveflow.fresh_for_s", 86_400),
     ("2.2", "saveflow.sentinel_ttl_s", 1800),

@@ -86,7 +86,7 @@ def _say(
             before = None
         if each.name in due and before is None and record.claim():
             said.append(due[each.name])
-    text = prompting.words(said)
+    text = prompting.words(said, policy)
     if not text:
         return None
     forget_old(call.store)
