@@ -96,7 +96,7 @@ def remove(text: str, path: Path) -> str:
     before = parent.elements[place - 1] if place else None
     is_last = element is parent.elements[-1]
     cut = _cut_last if is_last else _cut
-    splices = [cut(text, element, before)]
+    splices = [cut(text, element, before.end if before else parent.start)]
     if is_last and element.comma is None and before and before.comma is not None:
         # A comma stays behind the last one only where one was.
         splices.append(_Splice(before.comma, before.comma + 1, ""))
@@ -150,31 +150,31 @@ def _into_empty(style: _Style, node: Node, head: str, value: object) -> _Splice:
     return _Splice(start + len(kept), end, f"{piece}{style.newline}{outer}")
 
 
-def _cut(text: str, element: Element, before: Element | None) -> _Splice:
+def _cut(text: str, element: Element, since: int) -> _Splice:
     lead = _blank_before(text, element.start)
     behind = _match_end(_BLANK, text, element.end)
     if _starts_line(text, lead):
-        return _cut_line(text, element, before)
+        return _cut_line(text, element, since)
     if text[behind] in "\r\n":
         return _Splice(lead, element.end, "")
     return _Splice(element.start, behind, "")
 
 
-def _cut_last(text: str, element: Element, before: Element | None) -> _Splice:
+def _cut_last(text: str, element: Element, since: int) -> _Splice:
     lead = _blank_before(text, element.start)
     if _starts_line(text, lead):
-        return _cut_line(text, element, before)
+        return _cut_line(text, element, since)
     return _Splice(lead, element.end, "")
 
 
-def _cut_line(text: str, element: Element, before: Element | None) -> _Splice:
+def _cut_line(text: str, element: Element, since: int) -> _Splice:
     """Take its line too, where nothing else stands there that needs one."""
     lead = _blank_before(text, element.start)
     behind = _match_end(_BLANK, text, element.end)
     if text[behind] in "\r\n":
         return _Splice(_line_break_before(text, lead), behind, "")
-    gap = text[before.end if before else lead : lead]
-    if _TO_CLOSE.match(text, behind) and "//" not in gap:
+    # Behind a comment that ends with its line the line has to end.
+    if _TO_CLOSE.match(text, behind) and "//" not in text[since:lead]:
         return _Splice(_line_break_before(text, lead), element.end, "")
     return _Splice(element.start, element.end, "")
 

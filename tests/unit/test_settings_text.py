@@ -20,7 +20,7 @@ from ctxtop.collectors.install.settings_text import (
 from ctxtop.collectors.install.wanted import FEATURES, RECORDED, Handler, Wanted, handlers
 from ctxtop.collectors.own_logs.hook_log import EVENTS
 from ctxtop.collectors.plugin.command_line import read_command, statusline_command
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ..installs import FOREIGN, SETTINGS, older, text
@@ -240,17 +240,19 @@ def test_comments_line_ends_and_the_byte_order_mark_stay() -> None:
     assert without_hooks(after, {"hooks": {}}) == before
 
 
+@settings(deadline=None)
 @given(documents())
-def test_whatever_is_there_is_there_afterwards(settings: str) -> None:
-    before = value(settings)
+def test_whatever_is_there_is_there_afterwards(text_of_it: str) -> None:
+    before = value(text_of_it)
     try:
-        after = with_hooks(settings, wanted(*FEATURES))
+        after = with_hooks(text_of_it, wanted(*FEATURES))
     except NotSafeError:
-        assert without_hooks(settings, {}) == settings
+        assert without_hooks(text_of_it, {}) == text_of_it
         return
-    assert comments(after) == comments(settings)
+    assert comments(after) == comments(text_of_it)
     assert set(RECORDED) <= {hook.event for hook in read_settings(after).hooks if hook.own}
     taken = without_hooks(after, before)
     assert value(taken) == before
-    assert comments(taken) == comments(settings)
-    assert with_hooks(taken, wanted(*FEATURES)) == after
+    assert comments(taken) == comments(text_of_it)
+    assert value(with_hooks(taken, wanted(*FEATURES))) == value(after)
+    assert with_hooks(after, wanted(*FEATURES)) == after
