@@ -31,6 +31,7 @@ FILL_CELLS: Final = 5
 MODEL_CELLS: Final = 11
 WIDE_ENOUGH_FOR_MODEL: Final = 64
 SHORTEST_TYPE: Final = 12
+SHORTEST_TASK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,12 @@ def _who(agent: Agent, type_cells: int, room: int) -> list[tuple[str, str]]:
         type_cells = min(room - cells, max(SHORTEST_TYPE, cell_len(agent.agent_type)))
     failed = agent.ruling is not None and agent.ruling.failed
     rest = room - type_cells - cells
+    # A few letters of it say nothing.
+    task = f" {agent.description}" if agent.description and rest >= SHORTEST_TASK else ""
     return [
         (fit(agent.agent_type, type_cells), "$foreground"),
         (f" {verdict}" if verdict else "", "$level-warning" if failed else "$quiet"),
-        (fit(f" {agent.description}" if agent.description else "", rest), "$quiet"),
+        (fit(task, rest), "$quiet"),
     ]
 
 

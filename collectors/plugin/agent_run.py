@@ -58,6 +58,12 @@ def was_blocked(transcript: Path) -> bool:
         )
 
 
+def holds(transcript: Path, mark: bytes) -> bool:
+    """Say whether any line holds a text, as a grep does; raises OSError or UnknownRunError."""
+    with open_regular(transcript) as file:
+        return bool(_lines_with(file, mark))
+
+
 def last_words(transcript: Path) -> str | None:
     """Give the text of the last assistant message that has one; raises OSError."""
     with open_regular(transcript) as file:

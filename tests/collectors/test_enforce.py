@@ -209,6 +209,14 @@ def test_the_policy_of_the_project_holds(stop: Stop) -> None:
     assert "3 lines, 2 allowed" in stop.asked(last_assistant_message=GOOD)
 
 
+def test_a_policy_that_greps_lets_go_what_a_grep_finds(stop: Stop) -> None:
+    file = stop.project / ".ctxtop.toml"
+    file.write_text('[compliance]\nmode = "whole_transcript"\n', encoding="utf-8")
+    assert stop.asked()
+    stop.tell(user("Return it as [COMPRESSED]"), skill(), say("m1", BAD))
+    assert stop.asked() == ""
+
+
 def test_links_are_not_followed(stop: Stop) -> None:
     real = stop.agent.rename(stop.agent.with_name("elsewhere.jsonl"))
     stop.agent.symlink_to(real)

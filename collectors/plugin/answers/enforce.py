@@ -10,11 +10,12 @@ import os
 from pathlib import Path
 
 from ....core.compliance.codes import Format, Verdict
-from ....core.compliance.expected import OFF, Terms, asked_by, terms_of
+from ....core.compliance.expected import OFF, WHOLE_TRANSCRIPT, Terms, asked_by, terms_of
 from ....core.compliance.judge import judge
+from ....core.compliance.lines import MARKER
 from ....core.compliance.reason import reason
 from ...clean import clean_text
-from ..agent_run import given_skills, last_words, was_blocked
+from ..agent_run import given_skills, holds, last_words, was_blocked
 from ..call import Reply
 
 TYPE_CHECKING = False
@@ -59,6 +60,8 @@ def answer(call: Call) -> Reply | None:
     terms = _terms(_text(given, "cwd"))
     judged = judge(clean_text(text), expected, agent_type, terms.limits)
     if terms.mode == OFF or judged.verdict is not Verdict.NON_COMPLIANT:
+        return None
+    if terms.mode == WHOLE_TRANSCRIPT and holds(transcript, MARKER.encode()):
         return None
     if was_blocked(transcript):
         return None
