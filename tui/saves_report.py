@@ -56,9 +56,14 @@ def saves_report(report: SavesReport | None, width: int, now_ms: int) -> Content
         lines.append(Content(""))
     if not report.projects:
         return Content("\n").join([*lines, *_wrapped(NO_SAVES, "$quiet", 0, width)])
-    for found in report.projects:
+    # Who needs somebody comes first, each group the newest first.
+    for found in sorted(report.projects, key=lambda each: not _needs_someone(each)):
         lines += [*_project(found, width, now_ms), Content("")]
     return Content("\n").join(lines[:-1])
+
+
+def _needs_someone(found: ProjectSave) -> bool:
+    return found.standing.state in NEEDS_SOMEONE
 
 
 def _project(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:

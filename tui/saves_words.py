@@ -37,13 +37,13 @@ def band_words(verdicts: Sequence[BandVerdict]) -> str:
     if found is None:
         return NOTHING
     if found.is_met:
-        return f"✓ {found.band.name}"
+        return f"✓ as expected of {found.band.what}"
     over = [
         name
         for name, place in (("lines", found.lines), ("tokens", found.tokens))
         if place is Place.ABOVE
     ]
-    return f"✗ {found.band.name}: {' and '.join(over)} above"
+    return f"✗ more {' and '.join(over)} than expected of {found.band.what}"
 
 
 def plugin_words(said: PluginSays) -> str:

@@ -290,3 +290,26 @@ def test_the_plugin_counts_all_as_one() -> None:
 def test_categories_by_name() -> None:
     assert expand(["Decision", " decision ", ""]) == ("decision",)
     assert expand(["ALL", "mine"]) == (*CATEGORIES, "mine")
+
+
+BEGUN = (triage(60), handled("saving", 50))
+ENDS: dict[SaveState, tuple[SaveFileFact, ...]] = {
+    S.SAVED: (result(5),),
+    S.PARTIAL: (result(5, errors=(ERROR,)),),
+    S.PENDING: (pending(5),),
+    S.FAILED_UNKNOWN: (pending(5, categories=()),),
+    S.CORRUPT: (result(5, problem="is not JSON"),),
+}
+
+
+@pytest.mark.parametrize(("state", "more"), ENDS.items(), ids=[each.value for each in ENDS])
+def test_every_way_out_of_saving(state: SaveState, more: tuple[SaveFileFact, ...]) -> None:
+    assert state_of(BEGUN[0]).state is S.TRIAGED
+    assert state_of(*BEGUN).state is S.SAVING
+    assert state_of(*BEGUN, *more).state is state
+    # And from there a new save begins: only what is pending stays beside it.
+    fresh = (triage(2), handled("saving", 1))
+    kept = tuple(each for each in more if each.kind is SaveKind.PENDING)
+    assert state_of(*fresh, *kept).state is S.SAVING
+    later = stands(flow_of(*BEGUN), NOW + 10**6, LIMITS).state
+    assert later is S.ORPHANED

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.saves.states import NEEDS_SOMEONE, SaveState
 from ..formats import NOTHING, age, tokens
-from ..saves_words import band_words, is_bootstrap, plugin_words
+from ..saves_words import is_bootstrap, plugin_words
 from .checks import plural
 from .columns import Cell, Column, draw, one_line, terminal_width
 from .times import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ...core.saves.bands import BandVerdict
     from ...core.saves.compat import Compat
@@ -117,7 +117,7 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
         Column("what", flexible=True),
         Column("saves", right=True, rank=6),
         Column("noise, tokens", right=True, rank=3),
-        Column("band", rank=5),
+        Column("expected", rank=5),
         Column("origin", rank=7),
     ]
     rows: list[list[Cell | str]] = [
@@ -128,7 +128,7 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
             what(each),
             str(len(each.saves) or ""),
             _noise(each.saves[-1].noise) if each.saves else NOTHING,
-            band_words(each.saves[-1].bands).partition(":")[0] if each.saves else NOTHING,
+            _expected(each.saves[-1].bands) if each.saves else NOTHING,
             origin(each) or NOTHING,
         ]
         for each in report.projects
@@ -150,6 +150,11 @@ def _notes(report: SavesReport) -> list[str]:
     for found in report.projects:
         notes += [f"{found.name}: {each}" for each in _notes_of(found)]
     return ["", *map(one_line, notes)] if notes else []
+
+
+def _expected(bands: Sequence[BandVerdict]) -> str:
+    found = next((each for each in bands if each.is_expected), None)
+    return NOTHING if found is None else "✓ met" if found.is_met else "✗ above"
 
 
 def _noise(noise: Noise) -> str:
