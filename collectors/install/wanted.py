@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..plugin.command_line import hook_command
+from ..plugin.features import FEATURES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 RECORDED: Final = (
@@ -30,15 +30,6 @@ RECORDED: Final = (
 """Events that change who runs, how full it is or what it waits for. Tools are not among them:
 the transcript has each of their calls, and a hook would run before every one; nor is
 WorktreeCreate, as who subscribes to it has to make the worktree (claude-code-formats 4.1)."""
-
-FEATURES: Final[Mapping[str, tuple[str, ...]]] = {
-    "enforce": ("SubagentStop",),
-    "inject": ("SubagentStart",),
-    "steer": ("PreCompact",),
-    "remember": ("PostCompact", "UserPromptSubmit"),
-    "prompts": ("UserPromptSubmit", "PostToolUse"),
-}
-"""What a hook answers, and at which events; none of it unless it was asked for by name."""
 
 TIMEOUT_S: Final = 10
 """How long the client waits for a hook of ours; its own default is ten minutes."""

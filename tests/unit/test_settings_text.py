@@ -17,9 +17,11 @@ from ctxtop.collectors.install.settings_text import (
     without_hooks,
     without_line,
 )
-from ctxtop.collectors.install.wanted import FEATURES, RECORDED, Handler, Wanted, handlers
+from ctxtop.collectors.install.wanted import RECORDED, Handler, Wanted, handlers
 from ctxtop.collectors.own_logs.hook_log import EVENTS
+from ctxtop.collectors.plugin import answers
 from ctxtop.collectors.plugin.command_line import read_command, statusline_command
+from ctxtop.collectors.plugin.features import FEATURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -256,3 +258,8 @@ def test_whatever_is_there_is_there_afterwards(text_of_it: str) -> None:
     assert comments(taken) == comments(text_of_it)
     assert value(with_hooks(taken, wanted(*FEATURES))) == value(after)
     assert with_hooks(after, wanted(*FEATURES)) == after
+
+
+def test_every_feature_has_its_module_and_every_module_is_a_feature() -> None:
+    modules = Path(answers.__file__).parent.glob("[!_]*.py")
+    assert {path.stem for path in modules} == set(FEATURES)

@@ -21,7 +21,8 @@ from .start import resolve
 def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
     """Record the event that Claude Code tells on stdin, and answer it.
 
-    Only the features that are named answer: enforce, inject, steer, remember, prompts.
+    Only the features that are named answer: enforce, inject, steer, remember,
+    prompts, confirm.
     """
     from ...collectors.plugin.hook import main
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ...collectors.plugin.features import FEATURES
 from .columns import paint, put
 from .emit import emit
 from .options import chosen, common
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from ...collectors.install.plan import Plan
     from ..places import Places
     from .options import Options
-
-FEATURES: Final = ("enforce", "inject", "steer", "remember", "prompts")
-"""As the installer knows them: it is loaded only when it is asked for."""
 
 _SCOPES: Final = ("user", "project", "local")
 
