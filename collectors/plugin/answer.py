@@ -32,6 +32,9 @@ BLOCKING: Final = frozenset({"SubagentStop"})
 
 _CUT: Final = "\n[cut]"
 
+_LEAST_S: Final = 0.001
+"""No time at all would switch the alarm off."""
+
 
 class _TooLongError(Exception):
     """The answers took longer than the client should wait."""
@@ -45,17 +48,18 @@ def answer(store: str, event: str, given: bytes, features: Iterable[str]) -> Non
             # The log says that it was no JSON.
             return
         call = Call(event, fields, Path(store), time.time_ns() // 1_000_000)
-        replies = [reply for feature in features if (reply := _ask(feature, call))]
+        until = time.monotonic() + ANSWER_S
+        replies = [reply for feature in features if (reply := _ask(feature, call, until))]
         if said := words_for(call, replies):
             print_out(said.encode("utf-8", "replace"))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         _note(store, event, "answer", error)
 
 
-def _ask(feature: str, call: Call) -> Reply | None:
-    """Ask one feature; its fault is its own."""
+def _ask(feature: str, call: Call, until: float) -> Reply | None:
+    """Ask one feature; its fault is its own, the time is that of all."""
     before = signal.signal(signal.SIGALRM, _give_up)
-    signal.setitimer(signal.ITIMER_REAL, ANSWER_S)
+    signal.setitimer(signal.ITIMER_REAL, max(_LEAST_S, until - time.monotonic()))
     try:
         if not feature.isidentifier():
             raise ValueError(f"no feature: {feature!r}")
