@@ -19,8 +19,10 @@ _TAB: Final = "  "
 """Of a text that shows no indentation of its own."""
 
 _BLANK: Final = re.compile(r"[ \t]*")
-_TO_CLOSE: Final = re.compile(r"(?:[ \t]|/\*[^\r\n]*?\*/)*[}\]]")
-_TO_LINE_END: Final = re.compile(r"(?:[ \t]|/\*[^\r\n]*?\*/)*(?://[^\r\n]*)?(?=[\r\n])")
+# What a comment is must not be thought over: it ends with its first end.
+_GAP: Final = r"(?:[ \t]|(?>/\*[^\r\n]*?\*/))*"
+_TO_CLOSE: Final = re.compile(_GAP + r"[}\]]")
+_TO_LINE_END: Final = re.compile(_GAP + r"(?://[^\r\n]*)?(?=[\r\n])")
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 

@@ -188,6 +188,13 @@ def test_what_is_taken_out_leaves_no_hole(text: str, path: Path, expected: str) 
     assert remove(text, path) == expected
 
 
+def test_a_comment_ends_with_its_first_end() -> None:
+    text = '{"a": [\n1,/* c */]/* c */\n}'
+    assert append(text, ("a",), 2) == '{"a": [\n1,\n2,/* c */]/* c */\n}'
+    text = '{\n"a": [\n1,\n2/* c */, 3]/* c */}'
+    assert value(remove(text, ("a", 1))) == {"a": [1, 3]}
+
+
 def test_of_members_with_one_name_the_last_one_counts() -> None:
     assert value('{"a": 1, "a": 2}') == {"a": 2}
     assert replace('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
