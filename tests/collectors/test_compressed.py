@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,6 @@ from ..transcripts import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
     from pathlib import Path
 
     from ctxtop.core.agents import Agent
@@ -290,3 +290,16 @@ def test_a_file_that_is_written_anew_forgets_what_it_said(told: Told) -> None:
     with closing(told.db()) as db:
         assert not queries.markers(db)
         assert not queries.given_skills(db)
+
+
+def test_a_store_of_an_earlier_ctxtop_reads_what_is_there_again(told: Told) -> None:
+    told.tell(skill(), say("m1", BAD), user(BLOCKED, isMeta=True), say("m2", GOOD))
+    told.scan()
+    whole = dump(told.store)
+    with closing(sqlite3.connect(told.store)) as db:
+        for table in ("marker", "feedback", "given_skill"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("DELETE FROM _sqlite_migrations WHERE name = 'm012_compliance'")
+        db.commit()
+    told.scan()
+    assert dump(told.store) == whole
