@@ -89,7 +89,7 @@ def line_of(session: Session) -> dict[str, object]:
         "window_source": context.window.source.value,
         "trigger_tokens": context.trigger.tokens if context.trigger else None,
         "turns_left": _turns(session.outlook.end),
-        "agents_noncompliant": None,
+        "agents_noncompliant": session.agents_failed,
     }
 
 
