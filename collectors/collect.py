@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from .agent_meta import read_meta
 from .clean import clean_title
 from .client_environment import read_environment
 from .folder import FoundFile, Trouble, describe, find_files, unreadable
+from .listener import Changed, Progress
 from .own_logs.logs import LogReader
 from .registry import read_registry
 from .regular import open_regular
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..core.store.facts import LiveSession
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder, Finding
+    from .listener import Listener
     from .policy_files import PolicyFiles
     from .readers import Answered, Readers
     from .reading import Reading
@@ -43,45 +45,6 @@ HEAD_BYTES: Final = 64 * 1024
 """Where the first line of an old agent's file names its session."""
 
 NANOSECONDS: Final = 1_000_000_000
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a scan has come."""
-
-    files: int
-    files_in_all: int
-    bytes: int
-    bytes_in_all: int
-
-
-class Changed(msgspec.Struct, frozen=True):
-    """What was stored: which sessions it touches, and how late it was."""
-
-    session_ids: frozenset[str]
-    lag_s: float | None = None
-    """From the last write of a file that grew to its commit."""
-
-
-class Listener(Protocol):
-    """Who wants to know; called in the collector's thread, and never waits."""
-
-    def progressed(self, progress: Progress) -> None:
-        """A scan has come further."""
-
-    def changed(self, changed: Changed) -> None:
-        """Rows were committed."""
-
-    def scanned(self) -> None:
-        """A look at everything is over."""
-
-    def troubled(self, trouble: Trouble) -> None:
-        """Something could not be read or stored."""
-
-    def eased(self, place: str) -> None:
-        """A trouble has ended."""
-
-    def noted(self, notice: Trouble) -> None:
-        """Something happened that is worth a line and needs nothing."""
 
 
 class _Batch(msgspec.Struct):

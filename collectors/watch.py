@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from watchfiles.main import FileChange
 
     from ..core.store.writer import Writer
-    from .collect import Listener
     from .folder import ClaudeFolder
+    from .listener import Listener
     from .policy_files import PolicyFiles
 
 DEBOUNCE_MS: Final = 200

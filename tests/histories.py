@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ctxtop.collectors.listener import Changed
     from ctxtop.core.store.facts import Facts, SourceFile, TailState
 
 OTHER: Final = "22222222-2222-4333-8444-555555555555"
@@ -234,7 +235,7 @@ class _Ear(Recorder):
         super().__init__()
         self.writer = writer
 
-    def changed(self, changed: collect.Changed) -> None:
+    def changed(self, changed: Changed) -> None:
         self.writer._live_on()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Changed, Progress
     from ctxtop.collectors.folder import Trouble
+    from ctxtop.collectors.listener import Changed, Progress
 
 
 class Recorder:

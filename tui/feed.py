@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from textual.message import Message
 
-    from ..collectors.collect import Changed, Progress
     from ..collectors.folder import Trouble
+    from ..collectors.listener import Changed, Progress
     from ..collectors.policy_files import PolicyFiles
     from ..core.agents import Agent
     from ..core.fleet_reader import FleetReader

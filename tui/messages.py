@@ -10,8 +10,8 @@ from textual.message import Message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..collectors.collect import Progress
     from ..collectors.folder import Trouble
+    from ..collectors.listener import Progress
     from ..core.warning_log import ContextWarning
     from .view import View
 

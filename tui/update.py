@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..collectors.collect import Changed, Collector, Progress
+from ..collectors.collect import Collector
 from ..collectors.policy_files import PolicyFiles
 from ..core.store.database import StoreError, explain, is_damage
 from ..core.store.writer import OtherFolderError, Writer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..collectors.folder import Trouble
+    from ..collectors.listener import Changed, Progress
     from .places import Places
 
 

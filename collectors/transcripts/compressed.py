@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.lines import MARKER
-from ...core.store.facts import FeedbackFact, MarkerFact, MarkerOrigin, SkillFact
+from ...core.store.compliance_facts import FeedbackFact, MarkerFact, MarkerOrigin, SkillFact
 from ..clean import clean_text, clean_title
 from ..tail import AROUND
 from ..times import to_ms

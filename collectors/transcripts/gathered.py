@@ -26,25 +26,21 @@ from .links import fork_parent
 from .pending import Pending
 
 if TYPE_CHECKING:
+    from ...core.store.compliance_facts import FeedbackFact, MarkerFact, SkillFact
     from ...core.store.facts import (
         AsideFact,
         ErrorFact,
-        FeedbackFact,
         LinkFact,
         LinkKind,
-        MarkerFact,
-        NoteFact,
         PartFact,
         ReportFact,
         RequestFact,
         ReturnFact,
-        SkillFact,
         SourceFile,
         StepFact,
-        StopBlockFact,
-        StopHookFact,
         TextFact,
     )
+    from ...core.store.save_facts import NoteFact, StopBlockFact, StopHookFact
     from .agent_returns import Returned
     from .lines import Block, Line
 

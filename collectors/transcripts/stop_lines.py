@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ...core.saves.blocks import FEEDBACK
-from ...core.store.facts import NoteFact, StopBlockFact, StopHookFact
+from ...core.store.save_facts import NoteFact, StopBlockFact, StopHookFact
 from ..clean import clean_text, clean_title
 from ..times import to_ms
 from .lines import decode_blocks, decode_value

@@ -11,6 +11,9 @@ from enum import StrEnum
 
 import msgspec
 
+from .compliance_facts import FeedbackFact, MarkerFact, SkillFact  # noqa: TC001 -- msgspec
+from .save_facts import NoteFact, StopBlockFact, StopHookFact  # noqa: TC001 -- reads them
+
 
 class FileKind(StrEnum):
     """What a transcript file records."""
@@ -261,39 +264,6 @@ class TextFact(msgspec.Struct, frozen=True, array_like=True):
     chars: int
 
 
-class StopBlockFact(msgspec.Struct, frozen=True, array_like=True):
-    """The line in which a session is told why a Stop hook kept it from ending."""
-
-    offset: int
-    uuid: str
-    at: int | None
-    text: str
-    lines: int
-    chars: int
-    """Of the whole text; what is kept may be cut."""
-
-
-class StopHookFact(msgspec.Struct, frozen=True, array_like=True):
-    """What the client wrote down of the Stop hooks of one end of a turn."""
-
-    offset: int
-    at: int | None
-    hooks: int
-    blocked: int
-    duration_ms: int | None
-    """Of the slowest, where the client told it."""
-    commands: str
-    """JSON, a list."""
-
-
-class NoteFact(msgspec.Struct, frozen=True, array_like=True):
-    """What claude-memory told at a prompt: that a save was done, or is not."""
-
-    offset: int
-    at: int | None
-    text: str
-
-
 class ReplyFact(msgspec.Struct, frozen=True, array_like=True):
     """Text of an assistant's line; an agent's last one is its result."""
 
@@ -301,53 +271,6 @@ class ReplyFact(msgspec.Struct, frozen=True, array_like=True):
     message_id: str
     at: int | None
     text: str
-
-
-class MarkerOrigin(StrEnum):
-    """Where in an agent's transcript the marker of compressed results stands (R000-01)."""
-
-    ASSISTANT = "assistant"
-    TASK_PROMPT = "task_prompt"
-    HOOK_FEEDBACK = "hook_feedback"
-    TOOL_RESULT = "tool_result"
-    SKILL_TEXT = "skill_text"
-    INJECTED_CONTEXT = "injected_context"
-    """What a hook gave the agent, often an earlier agent's result."""
-    REQUEST_COPY = "request_copy"
-    """The client's own record of what it sent: what stands elsewhere too."""
-    OTHER = "other"
-
-
-class MarkerFact(msgspec.Struct, frozen=True, array_like=True):
-    """A line of an agent's transcript that holds the marker."""
-
-    offset: int
-    line: str
-    """Its uuid, or its place where it has none."""
-    at: int | None
-    origin: MarkerOrigin
-    message_id: str | None = None
-    """Of an assistant's line."""
-    text: str | None = None
-    """Of an assistant's line: it may have been the compressed result."""
-
-
-class FeedbackFact(msgspec.Struct, frozen=True, array_like=True):
-    """What a hook told an agent that wanted to stop: it was blocked."""
-
-    offset: int
-    line: str
-    at: int | None
-    text: str
-
-
-class SkillFact(msgspec.Struct, frozen=True, array_like=True):
-    """A skill whose text an agent was given."""
-
-    offset: int
-    line: str
-    at: int | None
-    name: str
 
 
 class SessionFact(msgspec.Struct, frozen=True, array_like=True):

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .compliance_facts import FeedbackFact, MarkerFact, SkillFact
 from .facts import (
     AdditionFact,
     AgentMeta,
     BadLine,
     BoundaryFact,
     ErrorFact,
-    FeedbackFact,
     LaunchFact,
     LinkFact,
     LiveSession,
-    MarkerFact,
-    NoteFact,
     PartFact,
     ReplyFact,
     ReportFact,
@@ -23,11 +21,9 @@ from .facts import (
     ResponseFact,
     ReturnFact,
     SessionFact,
-    SkillFact,
-    StopBlockFact,
-    StopHookFact,
     TextFact,
 )
+from .save_facts import NoteFact, StopBlockFact, StopHookFact
 
 if TYPE_CHECKING:
     import msgspec

@@ -16,8 +16,8 @@ from ctxtop.core.compliance.findings import labels
 from ctxtop.core.policy.layers import COMMON, Given, Policies, resolve
 from ctxtop.core.policy.policy import Origin as Where
 from ctxtop.core.store import compliance_queries as queries
+from ctxtop.core.store.compliance_facts import MarkerOrigin
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import MarkerOrigin
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from ...collectors.collect import Progress
     from ...collectors.folder import Trouble
+    from ...collectors.listener import Progress
     from ...core.agents import Agent
     from ...core.sessions import Session
     from ...core.store.rows import SummaryRow
