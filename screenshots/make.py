@@ -49,13 +49,16 @@ SHOTS: Final = (
     Shot("fleet", (120, 40), DOWN_TO_THE_LEADER),
     Shot("fleet-80x24", (80, 24), DOWN_TO_THE_LEADER),
     Shot("sessions", (120, 26), ("z",)),
-    Shot("agents", (120, 14), (*DOWN_TO_THE_LEADER, "2", "z")),
+    Shot("agents", (120, 14), (*"jjjj", "2", "z")),
     Shot("summaries", (120, 30), ("3", "z")),
     Shot("search", (120, 30), ("3", "slash", *"tests", "enter", "z")),
     Shot("session", (100, 44), ("j", "enter")),
+    Shot("agent", (100, 36), (*"jjjj", "2", "j", "j", "enter")),
     Shot("summary", (100, 36), ("3", "j", "j", "enter")),
     Shot("help", (100, 40), ("question_mark",)),
 )
+SAVES: Final = Shot("saves", (120, 40), ("m",))
+"""Of a folder that has sessions of a plugin as well: the last one."""
 
 
 async def take(shot: Shot, theme: str, root: Path) -> str:
@@ -104,16 +107,18 @@ def save(name: str, svg: str) -> None:
 
 def main() -> None:
     """Make all of them, or those that are named."""
-    from ctxtop.collectors.demo import make_demo
+    from ctxtop.collectors.demo import make_demo, make_saves
 
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as top:
         os.environ |= {"HOME": top, "TZ": "UTC", "COLORTERM": "truecolor"}
         os.environ.pop("NO_COLOR", None)
         folder = make_demo(Path(top) / "claude", NOW)
-        for shot in SHOTS:
+        for shot in (*SHOTS, SAVES):
             if wanted and shot.name not in wanted:
                 continue
+            if shot is SAVES:
+                make_saves(folder.root, Path(top) / "work", NOW)
             for suffix, theme in THEMES.items():
                 save(f"{shot.name}-{suffix}", asyncio.run(take(shot, theme, folder.root)))
                 print(f"{shot.name}-{suffix}")

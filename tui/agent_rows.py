@@ -62,6 +62,22 @@ def grow_tree(agents: Sequence[Agent]) -> list[Branch]:
     return branches
 
 
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How many cells the names of a tree take, and its verdicts; 0 where none has one."""
+
+    names: int = 0
+    """With the lines before them."""
+    verdicts: int = 0
+
+
+def columns_of(branches: Sequence[Branch]) -> Columns:
+    """Measure a tree, so that what its agents were to do begins in one column."""
+    names = (len(each.stem) + cell_len(each.agent.agent_type) for each in branches)
+    verdicts = (cell_len(short_verdict(each.agent.ruling)) for each in branches)
+    return Columns(max(names, default=0), max(verdicts, default=0))
+
+
 def leader_line(session: Session, width: int) -> Content:
     """Write the line of the session itself, the root of the tree."""
     context = session.context
@@ -76,20 +92,19 @@ def leader_line(session: Session, width: int) -> Content:
     )
 
 
-def agent_line(branch: Branch, width: int, now_ms: int) -> Content:
-    """Write an agent's line."""
+def agent_line(branch: Branch, width: int, now_ms: int, columns: Columns) -> Content:
+    """Write an agent's line; the columns of its tree hold where there is room for them."""
     agent = branch.agent
     sign, style = _mark(agent)
     with_model = width >= WIDE_ENOUGH_FOR_MODEL
     fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
     room = max(0, width - fixed - len(branch.stem) - 2)
-    type_cells = min(room, max(SHORTEST_TYPE, room // 2) if agent.description else room)
     context = agent.context
     fill = f"{estimate_sign(context)}{percent(context.ratio)}"
     parts: list[tuple[str, str]] = [
         (branch.stem, "$bar-mark"),
         (f"{sign} ", style),
-        *_who(agent, type_cells, room),
+        *_who(branch, columns, room),
         (" ", ""),
     ]
     if with_model:
@@ -106,24 +121,33 @@ def _mark(agent: Agent) -> tuple[str, str]:
     return _MARKS[agent.status]
 
 
-def _who(agent: Agent, type_cells: int, room: int) -> list[tuple[str, str]]:
+def _who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
     """Name an agent, then its verdict where there is room for it, then what it was to do."""
+    agent = branch.agent
     verdict = short_verdict(agent.ruling)
-    cells = cell_len(verdict) + 1 if verdict else 0
-    if cells and room - cells < SHORTEST_TYPE:
-        # A sign says it already.
-        verdict, cells = "", 0
-    if cells:
-        type_cells = min(room - cells, max(SHORTEST_TYPE, cell_len(agent.agent_type)))
+    names = columns.names - len(branch.stem)
+    verdicts = columns.verdicts + 1 if columns.verdicts else 0
+    if room < names + verdicts + SHORTEST_TASK:
+        names, verdicts = _squeezed(agent, verdict, room)
     failed = agent.ruling is not None and agent.ruling.failed
-    rest = room - type_cells - cells
+    rest = room - names - verdicts
     # A few letters of it say nothing.
     task = f" {agent.description}" if agent.description and rest >= SHORTEST_TASK else ""
     return [
-        (fit(agent.agent_type, type_cells), "$foreground"),
-        (f" {verdict}" if verdict else "", "$level-warning" if failed else "$quiet"),
+        (fit(agent.agent_type, names), "$foreground"),
+        (fit(f" {verdict}", verdicts), "$level-warning" if failed else "$quiet"),
         (fit(task, rest), "$quiet"),
     ]
+
+
+def _squeezed(agent: Agent, verdict: str, room: int) -> tuple[int, int]:
+    """Divide a narrow line between a name and its verdict: a sign says the verdict already."""
+    verdicts = cell_len(verdict) + 1 if verdict else 0
+    if room - verdicts < SHORTEST_TYPE:
+        verdicts = 0
+    if verdicts:
+        return min(room - verdicts, max(SHORTEST_TYPE, cell_len(agent.agent_type))), verdicts
+    return min(room, max(SHORTEST_TYPE, room // 2) if agent.description else room), 0
 
 
 def returned(agent: Agent, now_ms: int) -> str:

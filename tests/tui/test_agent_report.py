@@ -10,7 +10,7 @@ from ctxtop.core.compliance.expected import NOTHING, Expected, Ground, Terms
 from ctxtop.core.compliance.origin import Place
 from ctxtop.core.compliance.states import Ruling, Run, rule
 from ctxtop.tui.agent_report import agent_report
-from ctxtop.tui.agent_rows import agent_line, grow_tree
+from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree
 from ctxtop.tui.compliance_words import agent_count
 
 from .makers import agent
@@ -75,9 +75,9 @@ def test_the_tree_tells_the_verdict_where_there_is_room() -> None:
         (ruled(REVIEW, review), "✓", "FAIL 1/0"),
         (ruled(BAD, NOTHING), "✓", ""),
     ):
-        (branch,) = grow_tree([agent("a", agent_type="worker", ruling=ruling)])
+        (branch,) = branches = grow_tree([agent("a", agent_type="worker", ruling=ruling)])
         for width in (40, 58, 80, 120):
-            line = agent_line(branch, width, NOW_MS)
+            line = agent_line(branch, width, NOW_MS, columns_of(branches))
             assert line.cell_length == width
             assert line.plain.startswith(f"└ {sign} worker")
             assert (f" {words} " in line.plain) or width == 40
@@ -90,3 +90,22 @@ def test_a_session_s_count_of_agents() -> None:
         "4",
         "4 ✗1",
     ]
+
+
+def test_what_agents_were_to_do_begins_in_one_column() -> None:
+    branches = grow_tree(
+        [
+            agent("a", agent_type="worker", description="First", ruling=ruled(GOOD)),
+            agent("b", "a", agent_type="general-purpose", description="Second"),
+            agent("c", agent_type="docs", description="Third", ruling=ruled(BAD, blocks=(500,))),
+        ]
+    )
+    columns = columns_of(branches)
+    lines = [agent_line(branch, 120, NOW_MS, columns).plain for branch in branches]
+    places = {
+        line.index(word) for line, word in zip(lines, ("First", "Second", "Third"), strict=True)
+    }
+    assert len(places) == 1
+    narrow = [agent_line(branch, 55, NOW_MS, columns) for branch in branches]
+    assert "Second" in narrow[1].plain
+    assert {line.cell_length for line in narrow} == {55}

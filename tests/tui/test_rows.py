@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ctxtop.core.agents import AgentStatus, Result
 from ctxtop.core.sessions import Status, TooLong
-from ctxtop.tui.agent_rows import agent_line, grow_tree, leader_line, returned
+from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree, leader_line, returned
 from ctxtop.tui.formats import percent
 from ctxtop.tui.gauge import PERCENT_CELLS, SHORTEST, gauge
 from ctxtop.tui.selection import Order, select
@@ -134,13 +134,14 @@ def test_a_deep_tree_is_drawn() -> None:
     chain = [agent("0")] + [agent(str(n), str(n - 1)) for n in range(1, 2_000)]
     branches = grow_tree(chain)
     assert len(branches) == 2_000
-    assert agent_line(branches[-1], 80, NOW_MS).plain
+    assert agent_line(branches[-1], 80, NOW_MS, columns_of(branches)).plain
 
 
 def test_an_agent_s_line_has_its_number_and_its_width() -> None:
     for width in WIDTHS:
-        for branch in grow_tree([agent("a"), agent("b", "a", description="汉" * 90)]):
-            line = agent_line(branch, width, NOW_MS)
+        branches = grow_tree([agent("a"), agent("b", "a", description="汉" * 90)])
+        for branch in branches:
+            line = agent_line(branch, width, NOW_MS, columns_of(branches))
             assert " 10 %" in line.plain
             if width >= NARROWEST:
                 assert line.cell_length == width

@@ -21,6 +21,7 @@ _SIGNS: Final = (
     ("● ○ ▲", "at work, idle, waits for you"),
     ("✗ †", "the prompt is too long, the transcript is gone"),
     ("↻2", "compacted twice"),
+    ("4 ✗1", "of four agents one did not compress its result"),
     (MARK, "on a bar: 70 and 80 % of the window"),
     ("≈", "an estimate; without it the number is the API's"),
     ("–", "not known yet"),

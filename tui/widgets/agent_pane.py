@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ..agent_rows import agent_line, grow_tree, leader_line
+from ..agent_rows import agent_line, columns_of, grow_tree, leader_line
 from ..formats import middle
 from .row_list import Row, RowList
 
@@ -37,8 +37,10 @@ class AgentPane(RowList):
         title = middle(session.title, max(0, self.room - TITLE_FRAME))
         self.border_title = Content(f'² Agents of "{title}"')
         rows = [Row(LEADER, leader_line(session, self.room))]
+        branches = grow_tree(agents)
+        columns = columns_of(branches)
         rows += [
-            Row(branch.agent.agent_id, agent_line(branch, self.room, now_ms))
-            for branch in grow_tree(agents)
+            Row(branch.agent.agent_id, agent_line(branch, self.room, now_ms, columns))
+            for branch in branches
         ]
         self.show_rows(rows)
