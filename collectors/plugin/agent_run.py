@@ -1,18 +1,22 @@
 """An agent's transcript as a hook reads it: its skills, its blocks, its last words; nothing else.
 
 The client is about to let the agent go: what cannot be read is not known, and no line is
-decoded that does not tell.
+decoded that does not tell. It writes a moment after it has the words, so that the transcript of
+a quick agent may not be there yet (2.1.329): that says nothing, as an empty one does.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import ExitStack, contextmanager
 
 from ..regular import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Any, BinaryIO, Final
 
@@ -36,7 +40,7 @@ class UnknownRunError(Exception):
 
 def given_skills(transcript: Path) -> list[str]:
     """Name the skills whose text the agent had before its first answer; raises OSError."""
-    with open_regular(transcript) as file:
+    with _opened(transcript) as file:
         head = file.read(HEAD_BYTES)
     found: list[str] = []
     for line in head.split(b"\n"):
@@ -50,7 +54,7 @@ def given_skills(transcript: Path) -> list[str]:
 
 def was_blocked(transcript: Path) -> bool:
     """Say whether a hook held the agent up before; raises OSError or UnknownRunError."""
-    with open_regular(transcript) as file:
+    with _opened(transcript) as file:
         return any(
             text.partition("hook feedback:")[0].endswith("top ") and "hook feedback:" in text
             for line in _lines_with(file, _FEEDBACK)
@@ -60,13 +64,13 @@ def was_blocked(transcript: Path) -> bool:
 
 def holds(transcript: Path, mark: bytes) -> bool:
     """Say whether any line holds a text, as a grep does; raises OSError or UnknownRunError."""
-    with open_regular(transcript) as file:
+    with _opened(transcript) as file:
         return bool(_lines_with(file, mark))
 
 
 def last_words(transcript: Path) -> str | None:
     """Give the text of the last assistant message that has one; raises OSError."""
-    with open_regular(transcript) as file:
+    with _opened(transcript) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL_BYTES))
         tail = file.read(TAIL_BYTES)
@@ -88,6 +92,16 @@ def last_words(transcript: Path) -> str | None:
         of = str(message.get("id"))
         words.append(text)
     return "\n".join(reversed(words)) or None
+
+
+@contextmanager
+def _opened(transcript: Path) -> Iterator[BinaryIO]:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(open_regular(transcript))
+        except FileNotFoundError:
+            file = io.BytesIO()
+        yield file
 
 
 def _lines_with(file: BinaryIO, mark: bytes) -> list[bytes]:

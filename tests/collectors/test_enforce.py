@@ -235,3 +235,11 @@ def test_a_good_result_is_judged_without_what_takes_long() -> None:
     )
     # dataclasses brings inspect; nothing else of these is there.
     assert ended.stdout.split() == ["inspect"]
+
+
+def test_a_transcript_that_is_not_written_yet_says_nothing(stop: Stop) -> None:
+    stop.define(stop.config / "agents", "compress-output")
+    stop.agent.unlink()
+    assert "V01" in stop.asked()
+    assert stop.asked(last_assistant_message=GOOD) == ""
+    assert stop.asked(last_assistant_message="") == ""

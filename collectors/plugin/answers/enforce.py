@@ -49,8 +49,6 @@ def answer(call: Call) -> Reply | None:
         # The client's own agents, as that of a compaction, have no type.
         return None
     transcript = Path(path)
-    if not transcript.is_file():
-        return None
     expected = asked_by(given_skills(transcript)) or _declared(given, agent_type)
     if expected is None:
         return None
