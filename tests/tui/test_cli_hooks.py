@@ -114,6 +114,10 @@ def test_on_a_terminal_it_asks_after_the_difference(
     assert ended.code == code
     assert len(asked) == 1
     assert f"+++ {settings}" in ended.out
+    in_short = (
+        f"{settings}: adds {len(RECORDED)} hooks, 1 status line; removes 1 status line; keeps"
+    )
+    assert in_short in ended.err
     assert (settings.read_text() == text()) is not answer
 
 

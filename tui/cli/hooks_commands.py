@@ -177,7 +177,7 @@ def _carry_out(
             return USAGE
         if dry_run:
             return emit(context, plan_record(plan, lines, None), list)
-        if not yes and not _agreed(is_json=is_json):
+        if not yes and not _agreed(plan, is_json=is_json):
             return USAGE
         backup = carry_out(plan, places.store)
     except NotSafeError as error:
@@ -187,10 +187,13 @@ def _carry_out(
     return emit(context, plan_record(plan, lines, backup), lambda: done)
 
 
-def _agreed(*, is_json: bool) -> bool:
+def _agreed(plan: Plan, *, is_json: bool) -> bool:
+    from .hooks_lines import plan_words
+
     if is_json or not _can_ask():
         say("nothing was written: nobody can be asked here; give --yes, or --dry-run to look")
         return False
+    say(plan_words(plan))
     if click.confirm("Write this?", err=True):
         return True
     say("nothing was written")

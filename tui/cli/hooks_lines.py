@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from ...collectors.install.status import State
 from ...collectors.surroundings.settings import without_secrets
+from .checks import plural
 from .columns import Column, draw, one_line, paint, terminal_width
 from .times import time_of
 
@@ -31,6 +33,22 @@ def plan_record(plan: Plan, lines: Sequence[str], backup: Path | None) -> dict[s
         "backup": str(backup) if backup else None,
         "difference": list(lines),
     }
+
+
+def plan_words(plan: Plan) -> str:
+    """Sum a plan up in one line, for who does not want to read the whole difference."""
+    parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.kept))
+    said = [f"{verb} {_counted(things)}" for verb, things in parts if things]
+    return one_line(f"{plan.file.path}: {'; '.join(said)}")
+
+
+def _counted(things: Sequence[str]) -> str:
+    kinds = Counter(_kind(each) for each in things)
+    return ", ".join(plural(count, kind) for kind, count in kinds.items())
+
+
+def _kind(thing: str) -> str:
+    return next(kind for kind in ("hook", "status line", "file") if thing.startswith(kind))
 
 
 def status_record(
