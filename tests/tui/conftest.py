@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,12 +13,14 @@ import pytest
 from ctxtop.collectors import registry
 from ctxtop.collectors.demo import make_demo
 from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.cli import main
 from ctxtop.tui.places import Places
 
+from .ended import Ended
 from .support import NOW, Clock, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PID = 4242
@@ -81,3 +85,21 @@ def demo(stage: Stage) -> Stage:
     """The same with the demo's sessions; the open ones count as open."""
     stage.sessions = make_demo(stage.root, NOW, pid=PID, proc_start="1").sessions
     return stage
+
+
+@pytest.fixture
+def call_ctxtop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    """Run `ctxtop` with some words, and with what stands on stdin."""
+
+    def run(*words: str, given: str = "") -> Ended:
+        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ended(ended.value.code, out, err)
+
+    return run

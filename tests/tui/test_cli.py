@@ -9,14 +9,15 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.cli import main
 from ctxtop.tui.cli.cells import bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .ended import Ended
 
 FULL = "0a000000-0000-4000-8000-000000000001"
 COMPACTED = "0a000000-0000-4000-8000-000000000002"
@@ -48,16 +49,6 @@ KEYS = {
     "doctor": "checks",
 }
 READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals")
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON
-        return json.loads(self.out)
 
 
 def user(text: str, second: int, **more: object) -> dict[str, object]:
@@ -194,18 +185,9 @@ def config(home: Path) -> Path:
 
 
 @pytest.fixture
-def run(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
-    def call(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, out, err)
-
-    return call
+def run(home: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., Ended]:
+    assert home.exists()
+    return call_ctxtop
 
 
 @pytest.mark.parametrize("command", KEYS)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.cli import main
 
 from ..transcripts import PROJECT, SESSION, assistant, launch, notification, text, user, write
 
@@ -16,21 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from .ended import Ended
+
 GOOD = "[COMPRESSED] agent_type: node-backend\nChanged files: a.ts\nResult: ok"
 REVIEW = (
     "[COMPRESSED] agent_type: reviewer\nFiles reviewed: a.py\n"
     "Critical: a.py:3 — wrong rate\nVerdict: FAIL (1/0)"
 )
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON
-        return json.loads(self.out)
 
 
 Run = "Callable[..., Ended]"
@@ -49,19 +38,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
-    def call(*words: str, given: str = "") -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, out, err)
-
-    return call
+def run(home: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., Ended]:
+    assert home.exists()
+    return call_ctxtop
 
 
 @pytest.fixture

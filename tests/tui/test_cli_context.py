@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from .ended import Ended
 
 SESSION = "0a000000-0000-4000-8000-000000000001"
 OTHER = "0a000000-0000-4000-8000-000000000002"
@@ -28,16 +29,6 @@ KEYS = [
     "categories",
     "largest",
 ]
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON
-        return json.loads(self.out)
 
 
 def line(kind: str, uuid: str, parent: str | None, **more: object) -> dict[str, object]:
@@ -99,20 +90,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Callable[..., Ended]:
-    def call(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ctxtop", "context", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, out, err)
-
-    return call
+def run(project: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., Ended]:
+    assert project.exists()
+    return partial(call_ctxtop, "context")
 
 
 def test_json_adds_up_to_what_was_measured(run: Callable[..., Ended]) -> None:

@@ -8,19 +8,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 from ctxtop.collectors.install.wanted import RECORDED
 from ctxtop.collectors.plugin import log
 from ctxtop.collectors.plugin.features import FEATURES
-from ctxtop.tui.cli import hooks_commands, main
+from ctxtop.tui.cli import hooks_commands
 
 from ..installs import SETTINGS, older, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .ended import Ended
 
 KEYS = ["settings", "added", "removed", "kept", "backup", "difference"]
 HOOK_KEYS = [
@@ -33,16 +35,6 @@ HOOK_KEYS = [
     "problem",
     "last_record_at",
 ]
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -58,7 +50,7 @@ def run(
     tmp_path: Path,
     settings: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    call_ctxtop: Callable[..., Ended],
 ) -> Callable[..., Ended]:
     for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
@@ -69,15 +61,7 @@ def run(
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     assert settings.exists()
-
-    def command(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), out, err)
-
-    return command
+    return call_ctxtop
 
 
 def test_off_a_terminal_nothing_is_written_without_yes(

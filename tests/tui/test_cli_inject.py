@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.plugin.answers.inject import answer
 from ctxtop.collectors.plugin.call import Call
-from ctxtop.tui.cli import main
 
 from ..agents_at_work import write_agent
 from ..transcripts import assistant, user, write
@@ -18,18 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from .ended import Ended
+
 SESSION = "0a000000-0000-4000-8000-000000000001"
 WORKER = "[COMPRESSED] agent_type: worker\nChanged files: a.py\nResult: The cart rounds."
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -49,20 +38,9 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(
-    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Ended]:
+def run(transcript: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., Ended]:
     assert transcript.exists()
-
-    def call(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, out, err)
-
-    return call
+    return call_ctxtop
 
 
 def test_what_would_be_given_and_what_not(run: Callable[..., Ended]) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.policy.schema import KEYS
-from ctxtop.tui.cli import main
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
 
@@ -16,17 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from .ended import Ended
+
 MODEL = "claude-haiku-4-5"
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -41,7 +30,7 @@ def run(
     tmp_path: Path,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    call_ctxtop: Callable[..., Ended],
 ) -> Callable[..., Ended]:
     for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
@@ -52,15 +41,7 @@ def run(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
     write(path, [user(cwd=str(project)), assistant("m1", 120_000, model=MODEL, cwd=str(project))])
-
-    def command(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), out, err)
-
-    return command
+    return call_ctxtop
 
 
 def value(found: Any, key: str) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
