@@ -12,6 +12,8 @@ import msgspec
 from ..core.store.log_queries import shown_sessions
 from .folder import Trouble
 from .plugin.line_file import FORM, line_folder, line_path
+from .plugin.log import FOLDER_MODE
+from .plugin.whole import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 SHOWN_MS: Final = 24 * 3600 * 1000
 """A session whose status line was not asked for so long has nobody who looks at it."""
-
-PRIVATE_FOLDER: Final = 0o700
-PRIVATE_FILE: Final = 0o600
 
 
 class LineFiles:
@@ -101,13 +100,8 @@ def _turns(forecast: Forecast | None) -> dict[str, int] | None:
 
 def _replace(path: str, said: bytes) -> None:
     """Put a file in place whole: the status line may read it at any moment."""
-    temporary = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     try:
-        descriptor = os.open(temporary, flags, PRIVATE_FILE)
+        write_whole(path, said)
     except FileNotFoundError:
-        Path(path).parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        descriptor = os.open(temporary, flags, PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(said)
-    Path(temporary).replace(path)
+        Path(path).parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+        write_whole(path, said)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from ...core.store.log_facts import AnswerItem, LogFacts
 from ..clean import clean_text, clean_title
 from ..transcripts.lines import Count  # noqa: TC001 -- msgspec reads it
-from .log_record import BadRecordError, bad_line, decode, decode_record
+from .log_record import BadRecordError, decode, decode_record, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,13 +33,7 @@ _given: Final = msgspec.json.Decoder(_Given)
 
 def read_answers(lines: Iterable[RawLine], at: int) -> LogFacts:
     """Read records; `at` stands in for a time that is missing."""
-    items: list[AnswerItem] = []
-    bad = []
-    for offset, line in lines:
-        try:
-            items.append(_read(offset, line, at))
-        except BadRecordError as error:
-            bad.append(bad_line(offset, line, error))
+    items, bad = read_records(lines, lambda offset, line: _read(offset, line, at))
     return LogFacts(answers=tuple(items), bad=tuple(bad))
 
 

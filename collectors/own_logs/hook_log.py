@@ -10,12 +10,11 @@ from msgspec import UNSET
 
 from ...core.store.log_facts import HookEvent, LogFacts
 from ..clean import clean_title
-from .log_record import BadRecordError, bad_line, clean_value, decode, decode_record
+from .log_record import BadRecordError, clean_value, decode, decode_record, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...core.store.facts import BadLine
     from ..tail import RawLine
     from .log_record import Record
 
@@ -66,13 +65,7 @@ _object: Final = msgspec.json.Decoder(dict[str, Any])
 
 def read_events(lines: Iterable[RawLine], at: int) -> LogFacts:
     """Read records; `at` stands in for a time that is missing."""
-    events: list[HookEvent] = []
-    bad: list[BadLine] = []
-    for offset, line in lines:
-        try:
-            events.append(_read(offset, line, at))
-        except BadRecordError as error:
-            bad.append(bad_line(offset, line, error))
+    events, bad = read_records(lines, lambda offset, line: _read(offset, line, at))
     return LogFacts(events=tuple(events), bad=tuple(bad))
 
 

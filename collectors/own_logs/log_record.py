@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -12,6 +12,11 @@ from ..clean import clean_text, clean_title
 from ..plugin.log import VERSION
 from ..registry import Moment  # noqa: TC001 -- msgspec reads it
 from ..transcripts.lines import Count  # noqa: TC001 -- msgspec reads it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..tail import RawLine
 
 Value = TypeVar("Value")
 
@@ -62,7 +67,21 @@ def decode(data: bytes | Raw, decoder: msgspec.json.Decoder[Value]) -> Value:
         raise BadRecordError("not JSON") from error
 
 
-def bad_line(offset: int, line: bytes, error: BadRecordError) -> BadLine:
+def read_records(
+    lines: Iterable[RawLine], read: Callable[[int, bytes], Value]
+) -> tuple[list[Value], list[BadLine]]:
+    """Read every line by a function of its offset and text; those that are no record go aside."""
+    found: list[Value] = []
+    bad: list[BadLine] = []
+    for offset, line in lines:
+        try:
+            found.append(read(offset, line))
+        except BadRecordError as error:
+            bad.append(_bad_line(offset, line, error))
+    return found, bad
+
+
+def _bad_line(offset: int, line: bytes, error: BadRecordError) -> BadLine:
     """Set a line aside."""
     return BadLine(offset, len(line), clean_title(str(error)))
 

@@ -13,13 +13,12 @@ from ...core.store.facts import WindowSeen
 from ...core.store.log_facts import LogFacts, Measurement
 from ..clean import clean_title
 from ..transcripts.lines import Count, Usage
-from .log_record import BadRecordError, bad_line, clean_value, decode, decode_record
+from .log_record import BadRecordError, clean_value, decode, decode_record, read_records
 from .status_line import Dollars, Text  # noqa: TC001 -- msgspec reads them
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...core.store.facts import BadLine
     from ..tail import RawLine
 
 Percent = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -53,13 +52,7 @@ _object: Final = msgspec.json.Decoder(dict[str, Any])
 
 def read_measurements(lines: Iterable[RawLine], at: int) -> LogFacts:
     """Read records; `at` stands in for a time that is missing."""
-    found: list[Measurement] = []
-    bad: list[BadLine] = []
-    for offset, line in lines:
-        try:
-            found.append(_read(offset, line, at))
-        except BadRecordError as error:
-            bad.append(bad_line(offset, line, error))
+    found, bad = read_records(lines, lambda offset, line: _read(offset, line, at))
     windows = [window for measured in found if (window := _window(measured))]
     return LogFacts(measurements=tuple(found), windows=tuple(windows), bad=tuple(bad))
 

@@ -12,12 +12,11 @@ from ...core.store.facts import WindowSeen
 from ...core.store.log_facts import LogFacts, StatusSnapshot
 from ..clean import clean_title
 from ..transcripts.lines import Count, Usage
-from .log_record import BadRecordError, bad_line, decode, decode_record
+from .log_record import BadRecordError, decode, decode_record, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...core.store.facts import BadLine
     from ..tail import RawLine
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -73,13 +72,7 @@ def read_snapshots(lines: Iterable[RawLine], at: int) -> LogFacts:
 
     `at` stands in for the time of those that came without.
     """
-    snapshots: list[StatusSnapshot] = []
-    bad: list[BadLine] = []
-    for offset, line in lines:
-        try:
-            snapshots.append(_read(offset, line, at))
-        except BadRecordError as error:
-            bad.append(bad_line(offset, line, error))
+    snapshots, bad = read_records(lines, lambda offset, line: _read(offset, line, at))
     windows = [window for snapshot in snapshots if (window := _window(snapshot))]
     return LogFacts(snapshots=tuple(snapshots), windows=tuple(windows), bad=tuple(bad))
 

@@ -22,7 +22,8 @@ import os
 import stat
 import time
 
-from .log import FILE_MODE, FOLDER_MODE, log_folder
+from .log import FOLDER_MODE, log_folder
+from .whole import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,15 +134,7 @@ def write(path: str, value: dict[str, Any]) -> None:
     import json  # takes 4 ms, which a hook that finds no file need not wait
 
     data = json.dumps({"v": VERSION} | value, ensure_ascii=True).encode() + b"\n"
-    part = f"{path}.{os.getpid()}-{time.time_ns()}.part"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, FILE_MODE)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        os.rename(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+    write_whole(path, data)
 
 
 def write_once(path: str, value: dict[str, Any]) -> None:

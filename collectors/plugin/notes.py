@@ -6,7 +6,8 @@ import os
 import re
 import time
 
-from .log import log_folder
+from .log import FOLDER_MODE, log_folder
+from .whole import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,17 +30,9 @@ def leave(store: Path, name: str, content: bytes) -> None:
     """Write a note, in the place of an older one; raises OSError."""
     path = _path(store, name)
     folder = os.path.dirname(path)
-    os.makedirs(folder, 0o700, exist_ok=True)
+    os.makedirs(folder, FOLDER_MODE, exist_ok=True)
     _forget_old(folder)
-    passing = f"{path}.{os.getpid()}-{time.time_ns()}"
-    descriptor = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.rename(passing, path)
-    except OSError:
-        os.unlink(passing)
-        raise
+    write_whole(path, content)
 
 
 def is_left(store: Path, name: str) -> bool:
