@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.own_logs.hook_log import EVENTS
 from ctxtop.collectors.plugin import log
+from ctxtop.collectors.plugin.features import FEATURES
 from ctxtop.core.store import log_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.tui.cli import main
@@ -31,6 +32,8 @@ SPOKEN = (
     "Go. [[agent:general-purpose|Do it. <<say:done+++usage:21000>>&&&usage:20000]]"
     " [[say:ok&&&usage:22000]]"
 )
+
+AGENTS = 20
 
 
 class Command:
@@ -176,7 +179,7 @@ def test_the_skills_are_offered_and_given_to_an_agent_that_declares_one(
 def test_with_every_feature_the_client_and_ctxtop_are_content(
     lab: Lab, command: Command, form: str
 ) -> None:
-    every = "enforce,inject,steer,remember,prompts"
+    every = ",".join(FEATURES)
     command("hooks", "install", "--as", form, "--yes", "--with", every)
     turn = lab.turn(SPOKEN)
     assert turn.code == 0
@@ -188,6 +191,29 @@ def test_with_every_feature_the_client_and_ctxtop_are_content(
     assert sorted({name for names in named.values() for name in names}) == sorted(every.split(","))
     heard = {hook["event"] for hook in status["hooks"] if hook["last_record_at"]}
     assert {*TURN, "PreCompact", "PostCompact", "PostToolUse"} <= heard
+
+
+@pytest.mark.parametrize("form", ["hooks", "plugin"])
+def test_twenty_agents_at_once_lose_no_record_and_leave_all_clean(
+    lab: Lab, command: Command, form: str
+) -> None:
+    command("hooks", "install", "--as", form, "--yes", "--with", "enforce,inject")
+    calls = "&&&".join(
+        f"agent:general-purpose|Part {number} <<say:Built {number}.+++usage:{9000 + number}>>"
+        for number in range(AGENTS)
+    )
+    turn = lab.turn(f"Delegate. [[{calls}&&&usage:30000]] [[say:All run.&&&usage:35000]]")
+    assert turn.code == 0, turn.err
+
+    status = command("hooks", "status")
+    assert (status["state"], status["problems"]) == ("clean", [])
+    with closing(open_reader(lab.store)) as db:
+        assert log_queries.bad_lines(db) == []
+        rows = log_queries.hook_events(db, turn.session_id)
+    for event in ("SubagentStart", "SubagentStop"):
+        agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
+        assert len(agents) == len(set(agents)) == AGENTS
+        assert len(agents) == len([one for one in lab.hooks(event) if one["agent_type"]])
 
 
 def test_an_agent_with_the_skill_of_the_plugin_is_held_up_where_that_was_asked_for(
