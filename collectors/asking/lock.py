@@ -6,17 +6,14 @@ import os
 import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from ...core.processes import is_running, start_of
 from ..plugin import exchange
 from .outcome import NotCompactedError, Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-START_SLACK_S: Final = 1.0
-"""Two readings of one process's start differ by less."""
-
 
 @contextmanager
 def locked(store: Path, session_id: str) -> Iterator[None]:
@@ -26,7 +23,7 @@ def locked(store: Path, session_id: str) -> Iterator[None]:
     """
     exchange.make_folders(str(store))
     lock = Path(exchange.asking_folder(str(store)), f"{session_id}.{exchange.LOCK}")
-    mine = {"pid": os.getpid(), "start": _start_of(os.getpid()), "mark": secrets.token_hex(8)}
+    mine = {"pid": os.getpid(), "start": start_of(os.getpid()), "mark": secrets.token_hex(8)}
     try:
         exchange.write_once(str(lock), mine)
     except FileExistsError:
@@ -75,14 +72,4 @@ def _is_same_process(held: dict[str, Any]) -> bool:
     pid, start = held.get("pid"), held.get("start")
     if not isinstance(pid, int) or not isinstance(start, (int, float)):
         return False
-    now = _start_of(pid)
-    return now is not None and abs(now - start) < START_SLACK_S
-
-
-def _start_of(pid: int) -> float | None:
-    import psutil
-
-    try:
-        return psutil.Process(pid).create_time()
-    except (psutil.Error, ValueError, OverflowError):
-        return None
+    return is_running(pid, start)

@@ -22,6 +22,7 @@ MIGRATION_NAMES: Final = (
     "m013_measurements",
     "m014_saves",
     "m015_answers_given",
+    "m016_recovery",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -16,6 +16,7 @@ from . import (
     m013_measurements,
     m014_saves,
     m015_answers_given,
+    m016_recovery,
 )
 from .known import migrations
 
@@ -35,5 +36,6 @@ __all__ = [
     "m013_measurements",
     "m014_saves",
     "m015_answers_given",
+    "m016_recovery",
     "migrations",
 ]

@@ -1,0 +1,123 @@
+"""What the steps of a recovery look at, and what each of them proposes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ...conversation import Entry
+from ..plan import Operation, Refusal, Remove, Replace
+from ..pointer import value_at
+from ..view import View
+from .run import Counters, Found
+from .settings import RecoverySettings, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OUTPUT_RESERVE: Final = 20_000
+"""Tokens that a request leaves for the answer (`limit.output_reserve`)."""
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """A session that is to be mended."""
+
+    view: View
+    entries: tuple[Entry, ...]
+    """Of the whole file."""
+    found: Found
+    settings: RecoverySettings
+    counters: Counters = Counters()
+    window_tokens: int | None = None
+    """Where the refusal names no limit; None where that is not known either."""
+    reserve_tokens: int = OUTPUT_RESERVE
+    """That are to be free afterwards."""
+    planned: tuple[Operation, ...] = ()
+    """What steps before this one do, and what does not suffice."""
+
+    @property
+    def limit_tokens(self) -> int | None:
+        """What a request may hold."""
+        return self.found.max_tokens or self.window_tokens
+
+    @property
+    def tokens(self) -> int:
+        """What the request holds after what is planned already: as the API counted it."""
+        now = self.found.current_tokens or self.view.tokens
+        return now - sum(each.tokens_saved for each in self.planned)
+
+    @property
+    def fits_at(self) -> int | None:
+        """Tokens at which there is room for an answer; None without a limit."""
+        limit = self.limit_tokens
+        if limit is None:
+            return None
+        # A reserve that is larger than half of a small window would leave no conversation.
+        return max(limit - self.reserve_tokens, int(limit * self.settings.target_ratio))
+
+    @property
+    def touched(self) -> frozenset[int]:
+        """Lines that what is planned already changes."""
+        return frozenset(
+            edit.line
+            for operation in self.planned
+            for edit in operation.edits
+            if isinstance(edit, (Replace, Remove))
+        )
+
+    @property
+    def truncates_left(self) -> int:
+        """Results that may still be truncated (002-64)."""
+        return max(0, self.settings.max_truncate - self.counters.truncated)
+
+    def fits_after(self, operations: Iterable[Operation]) -> bool:
+        """Say whether the request fits after these; without a limit anything less does."""
+        saved = sum(each.tokens_saved for each in operations)
+        return saved > 0 if self.fits_at is None else self.tokens - saved <= self.fits_at
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What one step would do."""
+
+    step: Step
+    operations: tuple[Operation, ...] = ()
+    missing: Refusal | None = None
+    """Why it does not suffice; None where it does."""
+    prompt: str | None = None
+    """Of a person, that a revert takes out: to be asked again."""
+    reverted: str | None = None
+    """Uuid of that prompt's line."""
+
+    @property
+    def truncated(self) -> int:
+        """Results that it truncates."""
+        return sum(each.strategy in {Step.TRUNCATE, Step.AGGRESSIVE} for each in self.operations)
+
+
+def replaced(view: View, number: int, pointer: str, value: str) -> tuple[Replace, int]:
+    """Make the edit of one value, and say how many bytes it frees.
+
+    Raises PointerError where the line has no such value, OSError where it cannot be read.
+    """
+    raw = view.raw(number)
+    edit = Replace(number, view.lines[number - 1].offset, _sha256(raw), pointer, value)
+    return edit, len(value_at(raw, pointer)) - len(value.encode())
+
+
+def removed(view: View, number: int) -> tuple[Remove, int]:
+    """Make the edit that leaves out a line, and say how many bytes that frees."""
+    raw = view.raw(number)
+    return Remove(number, view.lines[number - 1].offset, _sha256(raw)), len(raw) + 1
+
+
+def content_of(view: View, number: int) -> Any:  # noqa: ANN401 -- any JSON
+    """Give the content of a line's message; None where it has none."""
+    value = view.value(number)
+    message = value.get("message") if isinstance(value, dict) else None
+    return message.get("content") if isinstance(message, dict) else None
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
