@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ..conversation import Entry, Piece
+from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +54,7 @@ class Slot(msgspec.Struct, frozen=True):
     chars: int
     digest: str
     """Of its whole text."""
-    nth: int = 0
-    """Among its line's pieces."""
+
     replaced: bool = False
     """The client sends another text than the line holds."""
     protected: str | None = None
@@ -128,11 +127,11 @@ class View:
 
     def call_of(self, slot: Slot) -> Slot | None:
         """Give the call that a result answers."""
-        return self._calls.get(slot.call)
+        return self._calls.get(slot.call or "")
 
     def result_of(self, slot: Slot) -> Slot | None:
         """Give the result of a call."""
-        return self._results.get(slot.call)
+        return self._results.get(slot.call or "")
 
     def copies_of(self, number: int) -> tuple[int, ...]:
         """Name the other lines that carry a line's uuid: they are stubbed like it."""
