@@ -15,6 +15,7 @@ from .outcome import NotCompactedError, Why
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 @contextmanager
 def locked(store: Path, session_id: str) -> Iterator[None]:
     """Hold a session's lock: one request at a time.

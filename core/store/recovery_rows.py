@@ -18,6 +18,21 @@ KEPT_MS: Final = 30 * 24 * 3_600_000
 """After this nothing of a run is of use: its session was mended, or given up."""
 
 
+_HELD: Final = ", ".join(f"'{state}'" for state in sorted(AT_WORK))
+
+_FORGET_RUNS: Final = f"""
+    DELETE FROM recovery_run
+    WHERE json_extract(run, '$.state') NOT IN ({_HELD})
+    AND (changed_at < ? OR session_id NOT IN (SELECT session_id FROM file WHERE NOT gone))
+"""
+"""A lock is its holder's until it is released, or found to be lost."""
+
+_FORGET_AUTOMATIC: Final = """
+    DELETE FROM automatic_run
+    WHERE at < ? OR session_id NOT IN (SELECT session_id FROM file WHERE NOT gone)
+"""
+
+
 class AutomaticRun(msgspec.Struct, frozen=True):
     """A compaction that nobody asked for by hand; times are ms since 1970."""
 
@@ -41,9 +56,7 @@ def read_run(db: sqlite3.Connection, session_id: str) -> Run | None:
         return None
 
 
-def change_run(
-    db: sqlite3.Connection, session_id: str, change: Callable[[Run | None], Run]
-) -> Run:
+def change_run(db: sqlite3.Connection, session_id: str, change: Callable[[Run | None], Run]) -> Run:
     """Read a session's recovery, and keep what `change` makes of it, in one transaction.
 
     What `change` raises leaves everything as it was. Two processes never change it at once.
@@ -59,16 +72,9 @@ def change_run(
 
 def clean_runs(db: sqlite3.Connection, now_ms: int) -> None:
     """Forget the runs of sessions that are gone, and old ones (002-102, 002-103)."""
-    at_work = ", ".join(f"'{state}'" for state in sorted(AT_WORK))
     with write(db):
-        for table, when in (("recovery_run", "changed_at"), ("automatic_run", "at")):
-            held = f"json_extract(run, '$.state') IN ({at_work})" if when == "changed_at" else "0"
-            db.execute(
-                f"DELETE FROM {table} WHERE NOT {held} AND ({when} < ? OR NOT EXISTS ("  # noqa: S608 -- names of ours
-                "SELECT 1 FROM file"
-                f" WHERE file.session_id = {table}.session_id AND file.gone = 0))",
-                [now_ms - KEPT_MS],
-            )
+        for forget in (_FORGET_RUNS, _FORGET_AUTOMATIC):
+            db.execute(forget, [now_ms - KEPT_MS])
 
 
 def automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRun]:
@@ -85,9 +91,7 @@ def automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRun]:
 def begin_automatic(db: sqlite3.Connection, run: AutomaticRun) -> None:
     """Note a run before it begins, so that a failed one counts too (R002-06)."""
     with write(db):
-        db.execute(
-            "INSERT INTO automatic_run VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(run)
-        )
+        db.execute("INSERT INTO automatic_run VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(run))
 
 
 def end_automatic(db: sqlite3.Connection, run: AutomaticRun, outcome: str, now_ms: int) -> None:

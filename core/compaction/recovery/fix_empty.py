@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ...conversation import Role
 from ..chain import follow_chain
+from ..changes import json_text
 from ..plan import Harm, Operation, Refusal
 from .ground import Proposal, content_of, replaced
 from .settings import Step
@@ -84,13 +84,13 @@ def _empty_parts(
     for entry, content in contents:
         if isinstance(content, list) and content:
             edits = [
-                (f"/message/content/{place}/text", json.dumps(PLACEHOLDER))
+                (f"/message/content/{place}/text", json_text(PLACEHOLDER))
                 for place, block in enumerate(content)
                 if _is_blank(block)
             ]
         elif says_nothing and entry is message[-1] and content is not None:
             said = PLACEHOLDER if isinstance(content, str) else [_text_block()]
-            edits = [("/message/content", json.dumps(said))]
+            edits = [("/message/content", json_text(said))]
         else:
             edits = []
         if edits:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ...conversation import Entry
+from ...conversation import Entry  # noqa: TC001 -- msgspec reads them
 from ..plan import Operation, Refusal, Remove, Replace
 from ..pointer import value_at
-from ..view import View
+from ..view import View  # noqa: TC001 -- as above
 from .run import Counters, Found
 from .settings import RecoverySettings, Step
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from ...conversation import PieceKind, messages_of
 from ...summaries.cues import quote
 from ..chain import follow_chain
+from ..limit_errors import LimitErrorType
 from ..plan import Harm, Operation, Refusal
 from ..project import project
+from ..protect import SINGLETONS
 from .ground import Proposal, removed
 from .settings import Step
 
@@ -22,18 +24,8 @@ if TYPE_CHECKING:
     from ...conversation import Entry
     from .ground import Ground
 
-STANDING: Final = frozenset(
-    {
-        "permission-mode",
-        "mode",
-        "ai-title",
-        "custom-title",
-        "agent-name",
-        "pr-link",
-        "worktree-state",
-    }
-)
-"""Types of lines that say how the session is set up: the last of each counts, wherever it is."""
+STANDING: Final = SINGLETONS - {"last-prompt", "summary"}
+"""Lines that say how the session is set up; those two name a line, which may be cut."""
 
 _WHAT_CHARS: Final = 120
 
@@ -41,6 +33,7 @@ _WHAT_CHARS: Final = 120
 def revert(ground: Ground) -> Proposal:
     """Cut before the last prompt, or as many prompts back as it takes and may be."""
     left = ground.settings.max_revert - ground.counters.reverted
+    is_about_size = ground.found.error_type is not LimitErrorType.NON_EMPTY_CONTENT
     prompts = [entry for entry in follow_chain(ground.entries) if _is_prompt(entry)]
     for prompt in list(reversed(prompts))[: max(0, left)]:
         remaining = [each for each in ground.entries if each.line < prompt.line]
@@ -51,7 +44,7 @@ def revert(ground: Ground) -> Proposal:
                 "begin a new session",
             )
         done = _cut(ground, prompt, sent)
-        if ground.fits_after([done]) or not ground.found.error_type.is_about_size:
+        if not is_about_size or ground.fits_after([done]):
             return Proposal(
                 Step.REVERT,
                 (done,),

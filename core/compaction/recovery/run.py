@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..limit_errors import LimitErrorType
+from ..limit_errors import LimitErrorType  # noqa: TC001 -- msgspec reads it
 from ..plan import Refusal
 from .settings import Step
 
@@ -209,7 +209,7 @@ def next_step(run: Run, now_ms: int, settings: RecoverySettings) -> Run:
     if now_ms - began >= settings.retry.window_ms:
         return _over(run, State.TIMED_OUT, now_ms)
     for place in range(run.place + 1, len(run.steps)):
-        if _is_left(run.steps[place], run.counters, settings):
+        if is_left(run.steps[place], run.counters, settings):
             return replace(_to(run, State.STRATEGY, now_ms), place=place)
     return _over(run, State.EXHAUSTED, now_ms)
 
@@ -245,7 +245,8 @@ def is_lost(run: Run, now_ms: int, *, holder_is_alive: bool) -> bool:
     return run.state in AT_WORK and (not holder_is_alive or now_ms - run.changed_at >= LOST_MS)
 
 
-def _is_left(step: Step, done: Counters, settings: RecoverySettings) -> bool:
+def is_left(step: Step, done: Counters, settings: RecoverySettings) -> bool:
+    """Say whether a step may still be used (002-60, 002-64, 002-82, R002-15)."""
     if step in {Step.TRUNCATE, Step.AGGRESSIVE}:
         return done.truncated < settings.max_truncate
     if step is Step.FIX_EMPTY:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from ...conversation import PieceKind
-from ...summaries.cues import quote
+from ..changes import Intent, replace_result
 from ..plan import Harm, Operation, Refusal
-from .ground import Proposal, content_of, replaced
+from .ground import Proposal
 from .settings import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..plan import Edit
     from ..view import Slot
     from .ground import Ground
 
@@ -24,8 +22,6 @@ TRUNCATION_MESSAGE: Final = (
 )
 """What the model reads in its place (002-73)."""
 
-_WHAT_CHARS: Final = 120
-
 
 def truncate_largest(ground: Ground) -> Proposal:
     """Truncate one result after the other, and stop when the request fits (002-54, R002-13)."""
@@ -33,7 +29,8 @@ def truncate_largest(ground: Ground) -> Proposal:
     for slot in _by_size(ground):
         if len(done) >= ground.truncates_left or (done and ground.fits_after(done)):
             break
-        done.append(_truncated(ground, slot, Step.TRUNCATE, "the largest result that is left"))
+        operation = _truncated(ground, slot, Step.TRUNCATE, "the largest result that is left")
+        done += [operation] if operation else []
     return _proposed(ground, Step.TRUNCATE, done)
 
 
@@ -49,8 +46,10 @@ def truncate_aggressively(ground: Ground) -> Proposal:
     for slot in _by_size(ground):
         if len(done) >= ground.truncates_left or freed >= to_free:
             break
-        done.append(_truncated(ground, slot, Step.AGGRESSIVE, "among the largest results"))
-        freed += slot.chars
+        operation = _truncated(ground, slot, Step.AGGRESSIVE, "among the largest results")
+        if operation:
+            done.append(operation)
+            freed += slot.chars
     return _proposed(ground, Step.AGGRESSIVE, done)
 
 
@@ -71,50 +70,17 @@ def _by_size(ground: Ground) -> Iterator[Slot]:
         each
         for each in ground.view.slots
         if each.piece.kind is PieceKind.TOOL_RESULT
-        and each.chars >= max(ground.settings.min_output, len(TRUNCATION_MESSAGE) + 1)
+        and each.chars >= ground.settings.min_output
         and not each.replaced
         and each.line not in touched
         and each.line not in ground.view.kept
-        and _block(ground, each.line, each) is not None
     ]
-    return iter(sorted(found, key=lambda each: (-each.chars, each.place)))
+    yield from sorted(found, key=lambda each: (-each.chars, each.place))
 
 
-def _truncated(ground: Ground, slot: Slot, step: Step, why: str) -> Operation:
-    edits: list[Edit] = []
-    bytes_saved = 0
-    for number in (slot.line, *ground.view.copies_of(slot.line)):
-        block = _block(ground, number, slot)
-        if block is None:
-            continue
-        pointer, is_text = block
-        content = TRUNCATION_MESSAGE if is_text else [{"type": "text", "text": TRUNCATION_MESSAGE}]
-        edit, saved = replaced(ground.view, number, pointer, json.dumps(content))
-        edits.append(edit)
-        bytes_saved += saved
-    named = " ".join(each for each in (slot.piece.name, slot.piece.path) if each)
-    return Operation(
-        strategy=step,
-        level=Harm.MASKED,
-        line=slot.line,
-        kind=slot.piece.kind,
-        what=quote(named or "a tool's result", _WHAT_CHARS),
-        why=f"{why}: {slot.chars:,} characters",
-        tokens_saved=slot.tokens - ground.view.count_as(slot, TRUNCATION_MESSAGE),
-        bytes_saved=bytes_saved,
-        edits=tuple(edits),
-    )
-
-
-def _block(ground: Ground, number: int, slot: Slot) -> tuple[str, bool] | None:
-    """Find where a line holds a result, and whether it is a plain text; None for no such."""
-    content = content_of(ground.view, number)
-    for place, block in enumerate(content if isinstance(content, list) else ()):
-        if isinstance(block, dict) and block.get("tool_use_id") == slot.call:
-            said = block.get("content")
-            if isinstance(said, (str, list)):
-                return f"/message/content/{place}/content", isinstance(said, str)
-    return None
+def _truncated(ground: Ground, slot: Slot, step: Step, why: str) -> Operation | None:
+    intent = Intent(step, Harm.MASKED, f"{why}: {slot.chars:,} characters")
+    return replace_result(ground.view, slot, intent, TRUNCATION_MESSAGE)
 
 
 def _proposed(ground: Ground, step: Step, done: list[Operation]) -> Proposal:

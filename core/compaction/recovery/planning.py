@@ -1,0 +1,82 @@
+"""Choosing the first step that suffices, and making one plan of what it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..plan import Plan, Refusal, make_plan
+from .ground import Proposal  # noqa: TC001 -- msgspec reads it
+from .run import is_left
+from .settings import Step
+from .steps import after, propose, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .ground import Ground
+    from .steps import Tools
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What recovery would do."""
+
+    tried: tuple[Proposal, ...]
+    """In their order; the last one suffices where there is a plan."""
+    plan: Plan | None = None
+
+    @property
+    def chosen(self) -> Proposal | None:
+        """The step that suffices; None where none does."""
+        return self.tried[-1] if self.plan is not None else None
+
+    @property
+    def why_not(self) -> tuple[Refusal, ...]:
+        """Why each of the steps before it does not suffice."""
+        return tuple(each.missing for each in self.tried if each.missing)
+
+
+class Base(msgspec.Struct, frozen=True):
+    """The file that a plan is made for."""
+
+    sha256: str
+    bytes: int
+
+
+def choose(
+    steps: Iterable[Step], ground: Ground, base: Base, tools: Tools, *, may_revert: bool
+) -> Choice:
+    """Take the steps one after the other until one suffices; the harm grows with each.
+
+    Without `may_revert` a revert is not taken: a person has to say so (T-08).
+    """
+    tried: list[Proposal] = []
+    for step in steps:
+        proposal = propose(step, ground, tools)
+        if step is Step.REVERT and not proposal.missing and not may_revert:
+            proposal = msgspec.structs.replace(proposal, missing=_UNCONFIRMED)
+        tried.append(proposal)
+        if proposal.missing is None:
+            plan = make_plan(
+                ground.found.session_id,
+                base.sha256,
+                base.bytes,
+                whole(ground, proposal),
+                before_tokens=ground.view.tokens,
+            )
+            return Choice(tuple(tried), plan)
+        ground = after(ground, proposal) if step is not Step.REVERT else ground
+    return Choice(tuple(tried))
+
+
+def steps_left(ground: Ground, steps: Iterable[Step]) -> Iterator[Step]:
+    """Leave out the steps that were used as often as they may be."""
+    return (each for each in steps if is_left(each, ground.counters, ground.settings))
+
+
+_UNCONFIRMED: Final = Refusal(
+    "confirm",
+    "going back takes out your last prompt and all that followed it",
+    "read the plan, then add --confirm-revert",
+)
