@@ -1,0 +1,102 @@
+"""A session under a new id: its lines, and what belongs to it beside its transcript.
+
+As the client's own branch does it: uuids stay, `sessionId` is the new one, and `forkedFrom`
+names the line that each comes from (reference: claude-code-formats 1.7).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+from .files import FOLDER_MODE, reading, sync_folder, unlink, write_beside
+from .pointer import PointerError, members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+AGENTS: Final = "subagents"
+RESULTS: Final = "tool-results"
+
+
+def as_fork(session_id: str, new_id: str) -> Callable[[bytes], bytes]:
+    """Make the function that writes a line of one session as its fork's."""
+    own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
+
+    def write(line: bytes) -> bytes:
+        try:
+            found = members(line)
+        except PointerError:
+            return line
+        if "sessionId" not in found:
+            return line
+        origin = b""
+        if "uuid" in found:
+            uuid = line[found["uuid"].start : found["uuid"].end]
+            origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
+        new = {"sessionId": own}
+        if origin and "forkedFrom" in found:
+            new["forkedFrom"] = origin
+        elif origin:
+            new["sessionId"] += b',"forkedFrom":' + origin
+        for name in sorted(new, key=lambda each: -found[each].start):
+            span = found[name]
+            line = line[: span.start] + new[name] + line[span.end :]
+        return line
+
+    return write
+
+
+def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
+    """Copy a session's agents and large results to its fork's folder; gives it, if there is one.
+
+    The copies are the fork's own: an agent that goes on there writes into its own file. Links
+    and whatever is no regular file are left out. Raises OSError.
+    """
+    source = transcript.with_suffix("")
+    target = transcript.with_name(new_id)
+    if source.is_symlink() or not any((source / name).is_dir() for name in (AGENTS, RESULTS)):
+        return None
+    os.mkdir(target, FOLDER_MODE)
+    rewrite = as_fork(session_id, new_id)
+    for name in (AGENTS, RESULTS):
+        for path in _regular_files(source / name):
+            copy = target / path.relative_to(source)
+            _make_folders(target, copy.parent)
+            with reading(path) as file:
+                lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
+                temporary = write_beside(copy, lines)
+            os.replace(temporary, copy)
+    sync_folder(target.parent)
+    return target
+
+
+def remove_copies(folder: Path) -> None:
+    """Remove what `copy_beside` made of a fork that did not come about."""
+    for path in _regular_files(folder):
+        unlink(path)
+    folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
+    for each in (*folders, folder):
+        os.rmdir(each)
+
+
+def _regular_files(folder: Path) -> Iterator[Path]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.rglob("*")):
+        if any(each.is_symlink() for each in path.parents if each.is_relative_to(folder)):
+            continue
+        if stat.S_ISREG(path.lstat().st_mode):
+            yield path
+
+
+def _make_folders(root: Path, folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
+    for each in reversed(missing):
+        if not each.is_dir():
+            os.mkdir(each, FOLDER_MODE)
+
+
