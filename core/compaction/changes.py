@@ -15,7 +15,7 @@ from .pointer import PointerError, escaped, find_value
 from .stubs import is_worth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .plan import Edit
     from .view import Slot, View
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONTENT: Final = "/message/content"
 
 _WHAT_CHARS: Final = 100
+_MEDIA: Final = frozenset({"image", "document"})
 _CALLS: Final = "tool_use"
 _RESULTS: Final = "tool_result"
 
@@ -330,3 +331,26 @@ def _without(view: View, number: int, wanted: frozenset[str]) -> Iterator[Edit]:
     value = b"[" + b",".join(data[span.start : span.end] for span in spans) + b"]"
     sha256 = hashlib.sha256(data).hexdigest()
     yield Replace(number, line.offset, sha256, CONTENT, value.decode("utf-8", "surrogateescape"))
+
+
+def replace_images(
+    view: View, slot: Slot, intent: Intent, note: Callable[[str, str], str]
+) -> Operation | None:
+    """Put a text in the place of each picture or document of a result; its texts stay."""
+    place = _block(view, slot)
+    content = place[1].get("content") if place else None
+    if place is None or not isinstance(content, list):
+        return None
+    changes = {
+        f"{place[0]}/content/{number}": {"type": "text", "text": note(json_text(block), type_)}
+        for number, block in enumerate(content)
+        if isinstance(block, dict) and (type_ := str(block.get("type"))) in _MEDIA
+    }
+    after = [
+        changes[f"{place[0]}/content/{number}"]
+        if f"{place[0]}/content/{number}" in changes
+        else block
+        for number, block in enumerate(content)
+    ]
+    saved = slot.tokens - view.count_as(slot, _result_text(after) or "")
+    return _operation(view, slot, intent, changes, saved)
