@@ -98,5 +98,3 @@ def _make_folders(root: Path, folder: Path) -> None:
     for each in reversed(missing):
         if not each.is_dir():
             os.mkdir(each, FOLDER_MODE)
-
-

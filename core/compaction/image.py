@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .plan import Operation
 
 
-
 class MismatchError(ValueError):
     """The line is not the one that the edit was made for, or two edits are in each other's way."""
 

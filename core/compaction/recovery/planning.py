@@ -10,7 +10,7 @@ from ..plan import Plan, Refusal, make_plan
 from .ground import Proposal  # noqa: TC001 -- msgspec reads it
 from .run import is_left
 from .settings import Step
-from .steps import after, propose, whole
+from .steps import after, propose, whole, with_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ def choose(
                 ground.found.session_id,
                 base.sha256,
                 base.bytes,
-                whole(ground, proposal),
+                with_thoughts(ground.view, whole(ground, proposal)),
                 before_tokens=ground.view.tokens,
             )
             return Choice(tuple(tried), plan)

@@ -1,0 +1,119 @@
+"""A session that is to be mended: a transcript of a test's own, as recovery looks at it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxtop.collectors.transcripts.conversation import lines_of, read_conversation
+from ctxtop.core.compaction.limit_errors import LimitErrorType
+from ctxtop.core.compaction.plan import Append, Remove, Replace
+from ctxtop.core.compaction.pointer import replace_value
+from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.recovery.ground import Ground
+from ctxtop.core.compaction.recovery.planning import Base
+from ctxtop.core.compaction.recovery.run import Found
+from ctxtop.core.compaction.recovery.settings import RecoverySettings
+from ctxtop.core.compaction.view import Line, Slot, View, digest
+
+from . import transcripts as made
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ctxtop.core.compaction.plan import Operation
+    from ctxtop.core.conversation import Piece
+
+SETTINGS: Final = RecoverySettings()
+
+
+class Chars4:
+    """Counts a token for every four characters."""
+
+    def tokens(self, piece: Piece) -> int:
+        return len(piece.text) // 4
+
+
+class _Source:
+    def __init__(self, path: Path) -> None:
+        self._data = path.read_bytes()
+
+    def read(self, line: Line) -> bytes:
+        return self._data[line.offset : line.offset + line.length]
+
+
+def chain(*lines: made.JsonLine) -> list[made.JsonLine]:
+    """Hang each line behind the one before it."""
+    before = None
+    for line in lines:
+        if line.get("uuid"):
+            line["parentUuid"] = before
+            before = line["uuid"]
+    return list(lines)
+
+
+def turn(call: str, words: str | list[made.JsonLine], name: str = "Bash") -> list[made.JsonLine]:
+    """A tool's call and its result."""
+    asked = made.assistant(f"msg_{call}", content=[made.tool(name, call, command=f"run {call}")])
+    result = {"type": "tool_result", "tool_use_id": call, "content": words}
+    return [asked, made.user([result])]
+
+
+def view_of(path: Path, model: str | None = made.MODEL) -> View:
+    """Look at a transcript as a strategy does."""
+    lines = [
+        Line(number, offset, len(data) - 1, json.loads(data).get("type", ""))
+        for offset, number, data in lines_of(path)
+    ]
+    slots: list[Slot] = []
+    for entry in project(read_conversation(path)):
+        for piece in entry.pieces:
+            tokens = Chars4().tokens(piece)
+            position = sum(each.tokens for each in slots)
+            chars = len(piece.text)
+            slots.append(
+                Slot(len(slots), entry, piece, position, tokens, chars, digest(piece.text))
+            )
+    return View(slots, lines, _Source(path), Chars4(), model=model)
+
+
+def ground(
+    path: Path,
+    lines: Sequence[made.JsonLine],
+    *,
+    current: int | None = None,
+    most: int | None = None,
+    error_type: LimitErrorType = LimitErrorType.TOKEN_LIMIT,
+    index: int | None = None,
+    settings: RecoverySettings = SETTINGS,
+    **fields: Any,  # noqa: ANN401 -- of any kind
+) -> Ground:
+    """Write a transcript and say what the API refused."""
+    made.write(path, lines)
+    found = Found(made.SESSION, "k", error_type, current, most, index)
+    entries = tuple(read_conversation(path))
+    return Ground(view_of(path), entries, found, settings, reserve_tokens=0, **fields)
+
+
+def base(path: Path) -> Base:
+    data = path.read_bytes()
+    return Base(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def carried_out(path: Path, operations: Sequence[Operation]) -> list[Any]:
+    """Do to a copy of the lines what operations say, and decode them."""
+    lines: list[bytes | None] = list(path.read_bytes().splitlines())
+    added: list[bytes] = []
+    for edit in (edit for each in operations for edit in each.edits):
+        if isinstance(edit, Append):
+            added.append(edit.text.encode())
+            continue
+        line = lines[edit.line - 1]
+        assert line is not None
+        if isinstance(edit, Remove):
+            lines[edit.line - 1] = None
+        elif isinstance(edit, Replace):
+            lines[edit.line - 1] = replace_value(line, edit.pointer, edit.value.encode())
+    return [json.loads(line) for line in (*lines, *added) if line is not None]

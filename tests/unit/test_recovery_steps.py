@@ -1,0 +1,420 @@
+"""What each step of a recovery proposes: seed 002's rules and numbers, one by one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.limit_errors import LimitErrorType
+from ctxtop.core.compaction.plan import Harm, Operation
+from ctxtop.core.compaction.recovery.detection import find_refusal
+from ctxtop.core.compaction.recovery.fix_empty import PLACEHOLDER, fix_empty
+from ctxtop.core.compaction.recovery.order import steps_for
+from ctxtop.core.compaction.recovery.planning import choose, steps_left
+from ctxtop.core.compaction.recovery.revert import revert
+from ctxtop.core.compaction.recovery.run import Counters
+from ctxtop.core.compaction.recovery.settings import (
+    RecoverySettings,
+    RetrySettings,
+    Step,
+    recovery_settings,
+)
+from ctxtop.core.compaction.recovery.steps import Tools, after
+from ctxtop.core.compaction.recovery.truncate import (
+    TRUNCATION_MESSAGE,
+    chars_to_free,
+    truncate_aggressively,
+    truncate_largest,
+)
+from ctxtop.core.policy.layers import Given, resolve
+from ctxtop.core.policy.policy import Origin
+
+from .. import transcripts as made
+from ..recovering import SETTINGS, base, carried_out, chain, ground, turn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.core.compaction.recovery.ground import Ground
+
+TOO_LONG = "prompt is too long: 210000 tokens > 200000 maximum"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / f"{made.SESSION}.jsonl"
+
+
+def sizes(*chars: int) -> list[made.JsonLine]:
+    """A prompt, and calls whose results have these sizes."""
+    turns = [line for place, size in enumerate(chars) for line in turn(f"t{place}", "x" * size)]
+    return chain(made.user("look at all of it"), *turns)
+
+
+def policy(preset: str, **values: object) -> RecoverySettings:
+    given = {"preset": preset} | {f"recovery.{name}": each for name, each in values.items()}
+    said = [Given(name, value, Origin.USER_FILE, "here") for name, value in given.items()]
+    return recovery_settings(resolve(said))
+
+
+def test_the_defaults_are_the_seeds() -> None:
+    """002-64 to 002-67, 002-82, 002-83, 002-93 to 002-96, 002-106, R002-06, R002-12, R002-15."""
+    assert recovery_settings(resolve(())) == RecoverySettings()
+    assert msgspec.to_builtins(SETTINGS) | {"confirm": ["revert"]} == {
+        "order": ("fix_empty", "truncate_largest", "summarize", "revert"),
+        "auto": False,
+        "aggressive": False,
+        "dcp": False,
+        "target_ratio": 0.5,
+        "chars_per_token": 4,
+        "max_truncate": 20,
+        "min_output": 500,
+        "max_revert": 3,
+        "min_messages": 2,
+        "max_empty_fix": 3,
+        "confirm": ["revert"],
+        "cooldown_ms": 60_000,
+        "retry": msgspec.to_builtins(RetrySettings()),
+    }
+    assert msgspec.structs.astuple(RetrySettings()) == (2, 2000, 2.0, 30_000, 120_000)
+
+
+@pytest.mark.parametrize(
+    ("preset", "steps"),
+    [
+        ("default", "fix_empty truncate_largest summarize revert"),
+        ("omo-doc", "truncate_largest fix_empty revert summarize"),
+        ("omo-2.6", "truncate_largest fix_empty summarize revert"),
+        ("omo-latest", "dedup fix_empty summarize"),
+    ],
+)
+def test_the_order_by_preset(preset: str, steps: str) -> None:
+    """002-13, 002-44, 002-47, 002-91, R002-12 and T-08."""
+    expected = tuple(map(Step, steps.split()))
+    assert steps_for(LimitErrorType.TOKEN_LIMIT, policy(preset)) == expected
+    assert steps_for(LimitErrorType.CONTEXT_LENGTH, policy(preset)) == expected
+
+
+def test_aggressive_only_where_it_is_switched_on() -> None:
+    """002-46, 002-50, 002-61 and R002-14."""
+    on = policy("omo-2.6", aggressive=True, dcp=True)
+    steps = steps_for(LimitErrorType.BEDROCK, on)
+    assert steps[0] is Step.AGGRESSIVE
+    assert Step.DCP in steps
+    for each in LimitErrorType:
+        assert Step.AGGRESSIVE not in steps_for(each, policy("omo-2.6"))
+
+
+def test_an_empty_message_is_mended_first_and_never_truncated() -> None:
+    """002-45 and T-08."""
+    wanted = LimitErrorType.NON_EMPTY_CONTENT
+    assert steps_for(wanted, policy("omo-doc")) == (Step.FIX_EMPTY, Step.REVERT)
+    assert steps_for(wanted, policy("omo-latest")) == (Step.FIX_EMPTY,)
+
+
+def test_a_person_confirms_a_revert_in_every_policy() -> None:
+    """T-08."""
+    nothing = policy("default", confirm=[])
+    assert nothing.asks_first(Step.REVERT)
+    assert not nothing.asks_first(Step.SUMMARIZE)
+
+
+def test_the_words_of_a_truncated_result() -> None:
+    """002-73."""
+    assert len(TRUNCATION_MESSAGE) == 179
+    assert TRUNCATION_MESSAGE.startswith("[TOOL RESULT TRUNCATED - Context limit exceeded.")
+    assert "\n" not in TRUNCATION_MESSAGE
+
+
+def test_the_largest_result_goes_first_and_no_more_than_needed(path: Path) -> None:
+    """002-52, 002-54, 002-72 and R002-13."""
+    found = ground(path, sizes(4000, 80_000, 8000), current=30_000, most=20_000)
+    proposal = truncate_largest(found)
+    (done,) = proposal.operations
+    assert proposal.missing is None
+    assert done.line == 5
+    assert done.level is Harm.MASKED
+    assert done.tokens_saved == 20_000 - len(TRUNCATION_MESSAGE) // 4
+    lines = carried_out(path, proposal.operations)
+    assert lines[4]["message"]["content"][0] == {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": TRUNCATION_MESSAGE,
+    }
+    assert lines[2]["message"]["content"][0]["content"] == "x" * 4000
+
+
+def test_a_list_stays_a_list(path: Path) -> None:
+    lines = chain(made.user("go"), *turn("t0", [made.text("x" * 9000)]))
+    found = ground(path, lines, current=3000, most=2000)
+    done = carried_out(path, truncate_largest(found).operations)
+    content = done[2]["message"]["content"][0]["content"]
+    assert content == [{"type": "text", "text": TRUNCATION_MESSAGE}]
+
+
+def test_twenty_results_at_most(path: Path) -> None:
+    """002-64, and the counter of earlier attempts (002-101)."""
+    lines = sizes(*[1000] * 25)
+    assert len(truncate_largest(ground(path, lines, current=99_000, most=50_000)).operations) == 20
+    again = ground(
+        path, lines, current=99_000, most=50_000, counters=Counters(attempts=1, truncated=15)
+    )
+    proposal = truncate_largest(again)
+    assert len(proposal.operations) == 5
+    assert proposal.missing
+    assert "are left, more than 50,000" in proposal.missing.why
+
+
+def test_smaller_results_are_left_alone(path: Path) -> None:
+    """002-67."""
+    found = ground(path, sizes(499, 500), current=3000, most=2999)
+    assert [each.line for each in truncate_largest(found).operations] == [5]
+    assert truncate_largest(ground(path, sizes(499), current=3000, most=2999)).missing
+
+
+def test_aggressive_truncation_goes_down_to_half(path: Path) -> None:
+    """002-51, 002-53, 002-62, 002-63, 002-65 and 002-66: what goes is counted gross."""
+    found = ground(path, sizes(300_000, 250_000, 3000, 2000), current=210_000, most=200_000)
+    assert chars_to_free(found) == (210_000 - 100_000) * 4
+    proposal = truncate_aggressively(found)
+    assert [each.line for each in proposal.operations] == [3, 5]
+    assert proposal.missing is None
+
+
+def test_aggressive_truncation_stops_at_the_target(path: Path) -> None:
+    """R002-13: 440,000 characters are to go; the first one has as many."""
+    found = ground(path, sizes(440_000, 250_000), current=210_000, most=200_000)
+    assert [each.line for each in truncate_aggressively(found).operations] == [3]
+
+
+def test_without_sizes_half_of_what_is_there_goes(path: Path) -> None:
+    """002-46: Bedrock names none."""
+    found = ground(path, sizes(8000, 8000, 8000), error_type=LimitErrorType.BEDROCK)
+    assert len(truncate_aggressively(found).operations) == 2
+
+
+def said(lines: list[Any]) -> list[Any]:
+    return [line["message"]["content"] for line in lines if "message" in line]
+
+
+def test_an_empty_message_says_that_it_was_interrupted(path: Path) -> None:
+    """002-55, 002-75 to 002-78: an empty part is replaced, a word put where there is none."""
+    lines = chain(
+        made.user("go"),
+        made.assistant("m1", content=[made.text("")]),
+        made.user(""),
+        made.assistant("m2", content=[]),
+        made.user([made.text("  \n"), made.text("yes")]),
+        made.assistant("m3"),
+    )
+    found = ground(path, lines, error_type=LimitErrorType.NON_EMPTY_CONTENT)
+    proposal = fix_empty(found)
+    word = made.text(PLACEHOLDER)
+    assert PLACEHOLDER == "[user interrupted]"
+    assert said(carried_out(path, proposal.operations)) == [
+        "go",
+        [word],
+        PLACEHOLDER,
+        [word],
+        [word, made.text("yes")],
+        [made.text("done")],
+    ]
+    assert len(proposal.operations) == 4
+
+
+def test_an_empty_text_beside_a_call_is_empty_too(path: Path) -> None:
+    """R002-15."""
+    call = made.tool("Bash", "t0", command="ls")
+    lines = chain(made.user("go"), made.assistant("m1", content=[made.text(""), call]))
+    done = carried_out(path, fix_empty(ground(path, lines)).operations)
+    assert done[1]["message"]["content"] == [made.text(PLACEHOLDER), call]
+
+
+def test_a_line_of_an_answer_that_says_something_elsewhere_is_left(path: Path) -> None:
+    """The client leaves out a line without blocks: the answer itself is not empty."""
+    lines = chain(made.user("go"), made.assistant("m1", content=[]), made.assistant("m1"))
+    assert fix_empty(ground(path, lines)).operations == ()
+
+
+@pytest.mark.parametrize(("index", "line"), [(1, 2), (2, 2), (3, 4), (4, 4), (5, 4)])
+def test_the_message_at_the_index_or_just_before_it(path: Path, index: int, line: int) -> None:
+    """002-42, 002-76 and R002-15: the index, one less, two less."""
+    empty = [made.text("")]
+    lines = chain(
+        made.user("go"),
+        made.assistant("m1", content=empty),
+        made.user("more"),
+        made.assistant("m2", content=empty),
+        made.user("and"),
+        made.assistant("m3"),
+    )
+    done = fix_empty(ground(path, lines, index=index)).operations
+    assert [each.line for each in done] == [line]
+
+
+def test_all_of_them_where_the_index_leads_nowhere(path: Path) -> None:
+    empty = [made.text("")]
+    lines = chain(
+        made.user("go"), made.assistant("m1", content=empty), made.user(""), made.assistant("m2")
+    )
+    assert len(fix_empty(ground(path, lines, index=40)).operations) == 2
+
+
+def talk(*prompts: int) -> list[made.JsonLine]:
+    """Prompts of so many characters, each answered, and a refusal at the end."""
+    lines = []
+    for place, size in enumerate(prompts):
+        lines += [made.user(f"{place}" * size), made.assistant(f"m{place}")]
+    lines[-1] = made.refusal("Prompt is too long")
+    return chain(*lines)
+
+
+def test_a_revert_goes_back_before_the_last_prompt(path: Path) -> None:
+    """002-56, 002-80, 002-81: its words are given back, to be asked again."""
+    found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
+    proposal = revert(found)
+    assert proposal.missing is None
+    assert proposal.prompt == "2" * 40_000
+    assert proposal.reverted == found.entries[4].uuid
+    assert [each["type"] for each in carried_out(path, proposal.operations)] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+
+
+def test_a_revert_goes_back_as_far_as_it_takes(path: Path) -> None:
+    found = ground(path, talk(400, 400, 20_000, 20_000), current=12_000, most=4000)
+    assert revert(found).operations[0].line == 5
+
+
+@pytest.mark.parametrize(
+    ("prompts", "counters", "why"),
+    [
+        ((4000,), Counters(), "fewer than 2 messages"),  # 002-83
+        ((400, 4000), Counters(reverted=3), "going back 0 prompts"),  # 002-82, 002-85
+        ((40_000, 40, 40, 40, 40), Counters(), "going back 3 prompts"),
+    ],
+)
+def test_a_revert_is_refused(
+    path: Path, prompts: tuple[int, ...], counters: Counters, why: str
+) -> None:
+    found = ground(path, talk(*prompts), current=12_000, most=4000, counters=counters)
+    missing = revert(found).missing
+    assert missing
+    assert why in missing.why
+
+
+def planned(found: Ground, path: Path, steps: tuple[Step, ...], **tools: Any) -> Any:  # noqa: ANN401
+    return choose(steps, found, base(path), Tools(**tools), may_revert=False)
+
+
+def summary_of(tokens: int) -> Any:  # noqa: ANN401
+    operation = Operation("summarise", Harm.SUMMARY, None, "summary", "all", "why", tokens, 0, ())
+    return lambda _: operation
+
+
+def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
+    """002-15, 002-54, 002-60: each costs more than the one before it."""
+    found = ground(path, sizes(80_000), current=30_000, most=20_000)
+    choice = planned(found, path, SETTINGS.order)
+    assert choice.chosen.step is Step.TRUNCATE
+    assert [each.step for each in choice.tried] == [Step.FIX_EMPTY, Step.TRUNCATE]
+    assert choice.plan.operations == choice.chosen.operations
+    assert choice.plan.harm is Harm.MASKED
+
+
+def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
+    """002-57, 002-86, 002-91."""
+    found = ground(path, sizes(8000), current=30_000, most=20_000)
+    choice = planned(found, path, SETTINGS.order, summarise=summary_of(15_000))
+    assert [each.strategy for each in choice.plan.operations] == ["summarise"]
+    assert [each.check for each in choice.why_not] == ["fix_empty", "truncate_largest"]
+
+
+def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
+    """R002-08."""
+    found = ground(path, sizes(8000), current=30_000, most=20_000)
+    choice = planned(found, path, (Step.SUMMARIZE,), summarise=summary_of(0))
+    assert choice.plan is None
+    assert choice.why_not[0].why == "no summary is smaller than what is there"
+
+
+def test_a_revert_waits_for_a_person(path: Path) -> None:
+    """T-08: never without being told."""
+    found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
+    waiting = choose((Step.REVERT,), found, base(path), Tools(), may_revert=False)
+    told = choose((Step.REVERT,), found, base(path), Tools(), may_revert=True)
+    assert waiting.plan is None
+    assert waiting.why_not[0].check == "confirm"
+    assert told.plan is not None
+    assert told.plan.harm is Harm.CUT
+
+
+def test_mended_messages_go_along_with_what_makes_it_smaller(path: Path) -> None:
+    lines = chain(made.user("go"), made.assistant("m1", content=[made.text("")]))
+    lines += chain(made.user("on"), *turn("t0", "x" * 80_000))
+    lines[2]["parentUuid"] = lines[1]["uuid"]
+    choice = planned(ground(path, lines, current=30_000, most=20_000), path, SETTINGS.order)
+    assert [each.strategy for each in choice.plan.operations] == ["fix_empty", "truncate_largest"]
+
+
+def test_a_line_is_changed_once(path: Path) -> None:
+    found = ground(path, sizes(80_000, 9000), current=30_000, most=29_000)
+    first = truncate_largest(found)
+    assert [each.line for each in truncate_largest(after(found, first)).operations] == [5]
+
+
+def test_what_is_used_up_is_not_planned(path: Path) -> None:
+    used = Counters(attempts=1, truncated=20, emptied=3)
+    found = ground(path, sizes(80_000), current=30_000, most=20_000, counters=used)
+    assert list(steps_left(found, SETTINGS.order)) == [Step.SUMMARIZE, Step.REVERT]
+
+
+def detected(path: Path, *lines: made.JsonLine) -> Any:  # noqa: ANN401
+    written = made.write(path, chain(*lines))
+    rows = [json.loads(line) for line in written.read_bytes().splitlines()]
+    return find_refusal(made.SESSION, read_conversation(path), lambda line: rows[line - 1])
+
+
+def test_a_session_that_ended_in_a_refusal(path: Path) -> None:
+    """002-11, 002-37 to 002-41, 002-43 and 002-48."""
+    details = (
+        f'400 {{"type":"error","error":{{"type":"invalid_request_error","message":"{TOO_LONG}"}}}}'
+    )
+    last = made.refusal("Prompt is too long", error="invalid_request", errorDetails=details)
+    found = detected(path, made.user(), last)
+    assert (found.error_type, found.current_tokens, found.max_tokens, found.key) == (
+        LimitErrorType.TOKEN_LIMIT,
+        210_000,
+        200_000,
+        last["uuid"],
+    )
+
+
+def test_an_empty_message_and_its_index(path: Path) -> None:
+    """002-42."""
+    words = "messages.12: all messages must have non-empty content"
+    found = detected(path, made.user(), made.refusal(f"API Error: 400 {words}"))
+    assert (found.error_type, found.message_index) == (LimitErrorType.NON_EMPTY_CONTENT, 12)
+
+
+@pytest.mark.parametrize(
+    "after_it",
+    [
+        [made.user("again"), made.assistant()],
+        [made.boundary(), made.summary()],
+    ],
+)
+def test_a_session_that_went_on_is_not_mended(path: Path, after_it: list[made.JsonLine]) -> None:
+    """R002-12: a compaction clears it."""
+    assert detected(path, made.user(), made.refusal("Prompt is too long"), *after_it) is None
+
+
+@pytest.mark.parametrize("words", ["API Error: 529 overloaded", "max_tokens must be at most 9"])
+def test_other_refusals_are_not_ours(path: Path, words: str) -> None:
+    assert detected(path, made.user(), made.refusal(words)) is None
