@@ -10,13 +10,14 @@ import hashlib
 import os
 import zlib
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .files import first_bytes, make_folder, reading, sync_folder, unlink, write_beside
+from .files import first_bytes, make_folder, reading, sha256_of, sync_folder, unlink, write_beside
+from .receipts import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
 
     from .receipts import Receipt
 
@@ -52,7 +53,7 @@ class Backups:
         try:
             if _content_hash(temporary) != name:
                 raise BackupError(0, "the copy does not hold what was copied", str(temporary))
-            os.replace(temporary, self.path(name))
+            temporary.replace(self.path(name))
         except BaseException:
             unlink(temporary)
             raise
@@ -90,19 +91,34 @@ class Backups:
         Such are the copies of what was changed in place and not taken back whole, and of a
         fork whose origin is gone or is no longer what it was.
         """
-        kept = set(pinned) | {each.backup for each in receipts if each.needs_backup}
-        for session in {each.session_id for each in receipts}:
-            own = sorted(
-                (each for each in receipts if each.session_id == session), key=lambda each: -each.at
-            )
-            kept |= {each.backup for each in own[:PER_SESSION]}
-        newest: dict[str, int] = {}
+        kept = set(pinned) | {each.backup for each in receipts if is_only_way_back(each)}
+        if self.total_bytes() <= ROOM_BYTES:
+            for session in {each.session_id for each in receipts}:
+                own = [each for each in receipts if each.session_id == session]
+                newest = sorted(own, key=lambda each: -each.at)[:PER_SESSION]
+                kept |= {each.backup for each in newest}
         for each in receipts:
-            if each.backup is not None:
-                newest[each.backup] = max(newest.get(each.backup, 0), each.at)
-        for name, at in newest.items():
-            if name not in kept and now - at > KEPT_MS:
+            if now - each.at <= KEPT_MS:
+                kept.add(each.backup)
+        for name in {each.backup for each in receipts} - kept:
+            if name is not None:
                 unlink(self.path(name))
+
+
+def is_only_way_back(receipt: Receipt) -> bool:
+    """Say whether a receipt cannot be taken back without its copy.
+
+    A fork's can: from the session that it came from, while that still begins as it did.
+    """
+    if not receipt.needs_backup:
+        return False
+    if receipt.mode is not Mode.FORK:
+        return True
+    plan = receipt.plan
+    try:
+        return sha256_of(Path(receipt.transcript), plan.base_bytes)[0] != plan.base_sha256
+    except OSError:
+        return True
 
 
 def _compressed(path: Path, size: int, digest: hashlib._Hash) -> Iterator[bytes]:

@@ -53,6 +53,14 @@ def first_bytes(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
         yield block
 
 
+def first_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Read the lines of a file's first `size` bytes; they end at a newline and nowhere else."""
+    left = size
+    while left > 0 and (line := file.readline(left)):
+        left -= len(line)
+        yield line
+
+
 def sha256_of(path: Path, size: int | None = None) -> tuple[str, int]:
     """Hash a file's first bytes; gives the hash in hex and how many bytes there were."""
     digest, seen = hashlib.sha256(), 0
@@ -68,7 +76,7 @@ def make_folder(folder: Path) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         with suppress(FileExistsError):
-            os.mkdir(each, FOLDER_MODE)
+            each.mkdir(FOLDER_MODE)
 
 
 def beside(target: Path, ending: str = LEFTOVER) -> Path:
@@ -115,7 +123,7 @@ def write_file(path: Path, data: bytes) -> None:
     make_folder(path.parent)
     temporary = write_beside(path, [data])
     try:
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
         unlink(temporary)
         raise
@@ -125,7 +133,7 @@ def write_file(path: Path, data: bytes) -> None:
 def unlink(path: Path) -> None:
     """Remove a file of ours that may be gone already."""
     with suppress(FileNotFoundError):
-        os.unlink(path)
+        path.unlink()
 
 
 def sync_folder(folder: Path) -> None:

@@ -12,42 +12,48 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from .files import FOLDER_MODE, reading, sync_folder, unlink, write_beside
+from .image import Written
 from .pointer import PointerError, members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 AGENTS: Final = "subagents"
 RESULTS: Final = "tool-results"
 
 
-def as_fork(session_id: str, new_id: str) -> Callable[[bytes], bytes]:
-    """Make the function that writes a line of one session as its fork's."""
+def as_fork(session_id: str, new_id: str) -> Written:
+    """Say how the lines of a session stand in its fork; what is no object stays as it is."""
     own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
-    def write(line: bytes) -> bytes:
+    def added(line: bytes) -> bytes:
+        return _with(line, {"sessionId": own})
+
+    def kept(line: bytes) -> bytes:
         try:
             found = members(line)
         except PointerError:
             return line
         if "sessionId" not in found:
             return line
-        origin = b""
-        if "uuid" in found:
-            uuid = line[found["uuid"].start : found["uuid"].end]
-            origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
-        new = {"sessionId": own}
-        if origin and "forkedFrom" in found:
-            new["forkedFrom"] = origin
-        elif origin:
-            new["sessionId"] += b',"forkedFrom":' + origin
-        for name in sorted(new, key=lambda each: -found[each].start):
-            span = found[name]
-            line = line[: span.start] + new[name] + line[span.end :]
-        return line
+        if "uuid" not in found:
+            return _with(line, {"sessionId": own})
+        uuid = line[found["uuid"].start : found["uuid"].end]
+        origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
+        if "forkedFrom" in found:
+            return _with(line, {"sessionId": own, "forkedFrom": origin})
+        return _with(line, {"sessionId": own + b',"forkedFrom":' + origin})
 
-    return write
+    return Written(kept, added)
+
+
+def _with(line: bytes, new: dict[str, bytes]) -> bytes:
+    found = members(line)
+    for name in sorted(new.keys() & found.keys(), key=lambda each: -found[each].start):
+        span = found[name]
+        line = line[: span.start] + new[name] + line[span.end :]
+    return line
 
 
 def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
@@ -60,8 +66,8 @@ def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
     target = transcript.with_name(new_id)
     if source.is_symlink() or not any((source / name).is_dir() for name in (AGENTS, RESULTS)):
         return None
-    os.mkdir(target, FOLDER_MODE)
-    rewrite = as_fork(session_id, new_id)
+    target.mkdir(FOLDER_MODE)
+    rewrite = as_fork(session_id, new_id).kept
     for name in (AGENTS, RESULTS):
         for path in _regular_files(source / name):
             copy = target / path.relative_to(source)
@@ -69,7 +75,7 @@ def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
             with reading(path) as file:
                 lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
                 temporary = write_beside(copy, lines)
-            os.replace(temporary, copy)
+            temporary.replace(copy)
     sync_folder(target.parent)
     return target
 
@@ -80,7 +86,7 @@ def remove_copies(folder: Path) -> None:
         unlink(path)
     folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
     for each in (*folders, folder):
-        os.rmdir(each)
+        each.rmdir()
 
 
 def _regular_files(folder: Path) -> Iterator[Path]:
@@ -97,4 +103,4 @@ def _make_folders(root: Path, folder: Path) -> None:
     missing = [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
     for each in reversed(missing):
         if not each.is_dir():
-            os.mkdir(each, FOLDER_MODE)
+            each.mkdir(FOLDER_MODE)

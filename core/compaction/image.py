@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,7 +17,7 @@ from .plan import Append, Remove, Replace
 from .pointer import PointerError, find_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .plan import Operation
 
@@ -40,10 +41,20 @@ def same(line: bytes) -> bytes:
     return line
 
 
+class Written(msgspec.Struct, frozen=True):
+    """How lines stand in the file that is written: as they are, or under a fork's id."""
+
+    kept: Callable[[bytes], bytes] = same
+    added: Callable[[bytes], bytes] = same
+
+
+AS_IT_IS: Final = Written()
+
+
 def image(
     lines: Iterable[bytes],
     operations: Sequence[Operation],
-    as_target: Callable[[bytes], bytes] = same,
+    written: Written = AS_IT_IS,
 ) -> Iterator[ImageLine]:
     """Give every line before and after; lines end at b"\\n" alone. Raises MismatchError."""
     by_line: dict[int, list[Replace | Remove]] = {}
@@ -59,15 +70,15 @@ def image(
         edits = by_line.pop(number, None)
         ended = line.endswith(b"\n")
         if edits is None:
-            whole = as_target(line)
+            whole = written.kept(line)
             yield ImageLine(whole, whole)
         else:
-            yield _edited(line, edits, as_target)
+            yield _edited(line, edits, written.kept)
     if by_line:
         raise MismatchError(f"line {min(by_line)} is not there")
     for edit in added:
         # A torn last line stays as it is, and the next one begins behind it.
-        yield ImageLine(None, (b"" if ended else b"\n") + _added(edit, as_target))
+        yield ImageLine(None, (b"" if ended else b"\n") + written.added(line_of(edit)))
         ended = True
 
 
@@ -76,8 +87,16 @@ def after(lines: Iterable[ImageLine]) -> Iterator[bytes]:
     return (line.after for line in lines if line.after is not None)
 
 
-def _added(edit: Append, as_target: Callable[[bytes], bytes]) -> bytes:
-    return as_target(edit.text.encode() + b"\n")
+def line_of(edit: Append) -> bytes:
+    """Give the line that is added. Raises MismatchError where it is none."""
+    try:
+        line = edit.text.encode()
+        whole = isinstance(json.loads(line), dict) and b"\n" not in line
+    except ValueError as error:
+        raise MismatchError(f"the line to add is no JSON: {error}") from error
+    if not whole:
+        raise MismatchError("the line to add is no JSON object on one line")
+    return line + b"\n"
 
 
 def _edited(

@@ -163,7 +163,7 @@ def test_a_run_that_cannot_be_read_is_none(db: sqlite3.Connection) -> None:
 def file_row(db: sqlite3.Connection, session_id: str, *, gone: bool) -> None:
     columns = {row[1]: row[2] for row in db.execute("PRAGMA table_info(file)")}
     values: dict[str, object] = {
-        name: "" if kind == "TEXT" else 0 for name, kind in columns.items() if name != "id"
+        name: "" if kind == "TEXT" else 0 for name, kind in columns.items() if name != "file_id"
     }
     values |= {"session_id": session_id, "path": session_id, "gone": int(gone)}
     names = ", ".join(values)
