@@ -31,6 +31,7 @@ class ReadRange(msgspec.Struct):
     limit: float | None = None
 
     def covers(self, other: ReadRange) -> bool:
+        """Say whether it asks for all lines that another asks for."""
         return self._start <= other._start and self._end >= other._end
 
     @property

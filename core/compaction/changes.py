@@ -10,7 +10,7 @@ import msgspec
 
 from ..conversation import PieceKind
 from ..summaries.cues import quote
-from .plan import Harm, Operation, Replace
+from .plan import Harm, Operation, Remove, Replace
 from .pointer import PointerError, escaped, find_value
 from .stubs import is_worth
 
@@ -85,39 +85,12 @@ def file_only(
     view: View, number: int, intent: Intent, kind: str, changes: Mapping[str, Any]
 ) -> Operation | None:
     """Change values of a line that the model never sees; None where no byte is gained."""
-    edits = tuple(_edits(view, number, changes))
-    saved = _bytes_saved(view, edits)
+    edits = tuple(replacing(view, number, changes))
+    saved = bytes_saved(view, edits)
     if not edits or saved <= 0:
         return None
     what = f"{kind} line"
     return Operation(intent.strategy, intent.level, number, kind, what, intent.why, 0, saved, edits)
-
-
-def drop_blocks(
-    view: View, slots: Sequence[Slot], intent: Intent, wanted: frozenset[str]
-) -> Operation | None:
-    """Leave whole blocks of some types out of a line; the others keep their bytes.
-
-    A line of nothing else keeps an empty list, which the client passes over at its place in
-    the chain (seen in 2.1.329, reference claude-code-live.md).
-    """
-    number = slots[0].line
-    numbers = (number, *view.copies_of(number))
-    edits = [each for line in numbers for each in _without(view, line, wanted)]
-    if not edits:
-        return None
-    first = slots[0]
-    return Operation(
-        strategy=intent.strategy,
-        level=intent.level,
-        line=number,
-        kind=first.piece.kind.value,
-        what=f"{len(slots)} of the model's thoughts" if len(slots) > 1 else "a thought",
-        why=intent.why,
-        tokens_saved=sum(each.tokens for each in slots),
-        bytes_saved=_bytes_saved(view, edits),
-        edits=tuple(edits),
-    )
 
 
 def text_of(view: View, slot: Slot) -> str | None:
@@ -223,7 +196,7 @@ def _operation(
 ) -> Operation | None:
     if saved <= 0:
         return None
-    edits = tuple(_edits(view, slot.line, changes))
+    edits = tuple(replacing(view, slot.line, changes))
     for copy in view.copies_of(slot.line):
         if copy not in view.kept:
             edits += tuple(_copied(view, slot.line, copy, changes))
@@ -238,7 +211,7 @@ def _operation(
         what=called(slot, _short(call)) if slot.piece.name else f"{slot.piece.kind.value} text",
         why=intent.why,
         tokens_saved=saved,
-        bytes_saved=_bytes_saved(view, edits),
+        bytes_saved=bytes_saved(view, edits),
         edits=edits,
     )
 
@@ -286,7 +259,8 @@ def _put(asked: Any, pointer: str, value: object) -> None:  # noqa: ANN401 -- an
     asked[int(last) if isinstance(asked, list) else last] = value
 
 
-def _edits(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
+def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
+    """Make the edits of one line; a value that is not there is left out."""
     data, line = view.raw(number), view.lines[number - 1]
     sha256 = hashlib.sha256(data).hexdigest()
     for pointer, value in changes.items():
@@ -303,34 +277,19 @@ def _copied(view: View, number: int, copy: int, changes: Mapping[str, Any]) -> I
     before = {pointer: at(original, pointer) for pointer in changes}
     other = view.value(copy)
     same = {each: changes[each] for each in changes if at(other, each) == before[each]}
-    yield from _edits(view, copy, same)
+    yield from replacing(view, copy, same)
 
 
-def _bytes_saved(view: View, edits: Sequence[Edit]) -> int:
+def bytes_saved(view: View, edits: Sequence[Edit]) -> int:
+    """Give the bytes by which a file shrinks; a line that goes takes its line end along."""
     saved = 0
     for edit in edits:
-        if isinstance(edit, Replace):
+        if isinstance(edit, Remove):
+            saved += view.lines[edit.line - 1].length + 1
+        elif isinstance(edit, Replace):
             span = find_value(view.raw(edit.line), edit.pointer)
             saved += span.end - span.start - len(edit.value.encode())
     return saved
-
-
-def _without(view: View, number: int, wanted: frozenset[str]) -> Iterator[Edit]:
-    content = at(view.value(number), CONTENT)
-    if number in view.kept or not isinstance(content, list):
-        return
-    left = [
-        place
-        for place, block in enumerate(content)
-        if not (isinstance(block, dict) and block.get("type") in wanted)
-    ]
-    if len(left) == len(content):
-        return
-    data, line = view.raw(number), view.lines[number - 1]
-    spans = [find_value(data, f"{CONTENT}/{place}") for place in left]
-    value = b"[" + b",".join(data[span.start : span.end] for span in spans) + b"]"
-    sha256 = hashlib.sha256(data).hexdigest()
-    yield Replace(number, line.offset, sha256, CONTENT, value.decode("utf-8", "surrogateescape"))
 
 
 def replace_images(
@@ -347,10 +306,7 @@ def replace_images(
         if isinstance(block, dict) and (type_ := str(block.get("type"))) in _MEDIA
     }
     after = [
-        changes[f"{place[0]}/content/{number}"]
-        if f"{place[0]}/content/{number}" in changes
-        else block
-        for number, block in enumerate(content)
+        changes.get(f"{place[0]}/content/{number}", block) for number, block in enumerate(content)
     ]
     saved = slot.tokens - view.count_as(slot, _result_text(after) or "")
     return _operation(view, slot, intent, changes, saved)

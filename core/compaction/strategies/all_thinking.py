@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..changes import Intent, drop_blocks
+from ..changes import Intent
 from ..plan import Harm
-from ..thoughts import THOUGHTS, is_open, thoughts_by_line
+from ..thoughts import drop_thoughts, is_open, thoughts_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ def find(view: View) -> Iterator[Operation]:
     if is_open(view):
         return
     intent = Intent(NAME, LEVEL, "thoughts of earlier turns")
-    for slots in thoughts_by_line(view, -1):
-        made = drop_blocks(view, slots, intent, THOUGHTS)
-        if made:
-            yield made
+    made = drop_thoughts(view, thoughts_after(view, -1), intent)
+    if made:
+        yield made

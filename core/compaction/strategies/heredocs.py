@@ -20,7 +20,8 @@ NAME: Final = "heredocs"
 LEVEL: Final = Harm.INPUTS
 
 _HEREDOC: Final = re.compile(
-    r"(<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^\n]*\n)(?P<body>.*?)(?=\n[ \t]*(?P=end)(?:\n|$))",
+    r"(<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^\n]*\n)"
+    r"(?P<body>.*?)(?=\n[ \t]*(?P=end)(?:\n|$))",
     re.DOTALL,
 )
 

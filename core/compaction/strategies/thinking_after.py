@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..changes import Intent, drop_blocks
+from ..changes import Intent
 from ..plan import Harm
-from ..thoughts import THOUGHTS, thoughts_by_line
+from ..thoughts import drop_thoughts, thoughts_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,6 @@ def find(view: View) -> Iterator[Operation]:
 def find_after(view: View, place: int) -> Iterator[Operation]:
     """Drop every thought behind a place, whole: also the newest ones, or none would hold."""
     intent = Intent(NAME, LEVEL, "bound to what stands before it, which is changed")
-    for slots in thoughts_by_line(view, place):
-        made = drop_blocks(view, slots, intent, THOUGHTS)
-        if made:
-            yield made
+    made = drop_thoughts(view, thoughts_after(view, place), intent)
+    if made:
+        yield made
