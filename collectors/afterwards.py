@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .automation import Automation
 from .judging import Judging
 from .line_files import LineFiles
 from .noise_meter import MEASURE_S, NoiseMeter
@@ -44,6 +45,7 @@ class Afterwards:
         self._lines: Final = LineFiles(writer, files, tell)
         self._unjudged: set[str] = set()
         self._noise: Final = NoiseMeter(folder, writer, tell, self._estimate_piece)
+        self._automation: Final = Automation(folder, writer, files)
         self._learner: Learner | None = None
         self._estimator: Estimator | None = None
 
@@ -69,6 +71,10 @@ class Afterwards:
         if judged:
             self._changed(judged)
         self._lines.keep(grown)
+
+    def act(self) -> None:
+        """Let a session compact where its project has opted in; a scan alone never does."""
+        self._automation.look()
 
     def keep_lines(self, shown: set[str]) -> None:
         """Keep for the status line what its own last words changed."""

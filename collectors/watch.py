@@ -132,6 +132,7 @@ class _Watch:
                 self.collector.afterwards.count_texts()
                 self.collector.afterwards.tell_compactions()
                 self.collector.afterwards.measure_saves()
+                self.collector.afterwards.act()
                 if time.monotonic() - self.began >= LEARN_AFTER_S:
                     self.collector.afterwards.learn()
                 if self._places() != places:

@@ -76,7 +76,8 @@ def view_of(path: Path, model: str | None = made.MODEL) -> View:
             slots.append(
                 Slot(len(slots), entry, piece, position, tokens, chars, digest(piece.text))
             )
-    return View(slots, lines, _Source(path), Chars4(), model=model)
+    entries = read_conversation(path)
+    return View(slots, lines, _Source(path), Chars4(), model=model, entries=entries)
 
 
 def ground(
@@ -93,8 +94,7 @@ def ground(
     """Write a transcript and say what the API refused."""
     made.write(path, lines)
     found = Found(made.SESSION, "k", error_type, current, most, index)
-    entries = tuple(read_conversation(path))
-    return Ground(view_of(path), entries, found, settings, reserve_tokens=0, **fields)
+    return Ground(view_of(path), found, settings, reserve_tokens=0, **fields)
 
 
 def base(path: Path) -> Base:

@@ -278,7 +278,7 @@ def test_a_revert_goes_back_before_the_last_prompt(path: Path) -> None:
     proposal = revert(found)
     assert proposal.missing is None
     assert proposal.prompt == "2" * 40_000
-    assert proposal.reverted == found.entries[4].uuid
+    assert proposal.reverted == found.view.entries[4].uuid
     assert [each["type"] for each in carried_out(path, proposal.operations)] == [
         "user",
         "assistant",

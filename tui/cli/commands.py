@@ -21,6 +21,7 @@ from .hooks_commands import hooks
 from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
+from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
 from .start import open_dashboard, resolve
@@ -262,6 +263,7 @@ def doctor(context: click.Context) -> int:
 
 
 group.add_command(trigger)
+group.add_command(recover_session)
 group.add_command(saves)
 
 

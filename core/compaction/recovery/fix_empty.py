@@ -33,7 +33,7 @@ _BLANK: Final = re.compile(rb'"(?:text|content)"\s*:\s*(?:"(?:\s|\\[nrt])*"|\[\s
 def fix_empty(ground: Ground) -> Proposal:
     """Give every empty message a word: that at the index which the API names, else all."""
     view = ground.view
-    messages = _messages(ground.entries)
+    messages = _messages(view.entries)
     wanted = _at_index(view, messages, ground.found.message_index)
     done = [
         _mended(view, entry, edits)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ...conversation import Entry  # noqa: TC001 -- msgspec reads them
 from ..plan import Operation, Refusal, Remove, Replace
 from ..pointer import value_at
-from ..view import View  # noqa: TC001 -- as above
+from ..view import View  # noqa: TC001 -- msgspec reads it
 from .run import Counters, Found
 from .settings import RecoverySettings, Step
 
@@ -25,8 +24,6 @@ class Ground(msgspec.Struct, frozen=True):
     """A session that is to be mended."""
 
     view: View
-    entries: tuple[Entry, ...]
-    """Of the whole file."""
     found: Found
     settings: RecoverySettings
     counters: Counters = Counters()

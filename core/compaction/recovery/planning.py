@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..break_even import break_even
 from ..plan import Plan, Refusal, make_plan
 from .ground import Proposal  # noqa: TC001 -- msgspec reads it
 from .run import is_left
@@ -15,6 +16,7 @@ from .steps import after, propose, whole, with_thoughts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ..plan import Operation
     from .ground import Ground
     from .steps import Tools
 
@@ -58,14 +60,7 @@ def choose(
             proposal = msgspec.structs.replace(proposal, missing=_UNCONFIRMED)
         tried.append(proposal)
         if proposal.missing is None:
-            plan = make_plan(
-                ground.found.session_id,
-                base.sha256,
-                base.bytes,
-                with_thoughts(ground.view, whole(ground, proposal)),
-                before_tokens=ground.view.tokens,
-            )
-            return Choice(tuple(tried), plan)
+            return Choice(tuple(tried), _plan(ground, base, whole(ground, proposal)))
         ground = after(ground, proposal) if step is not Step.REVERT else ground
     return Choice(tuple(tried))
 
@@ -73,6 +68,21 @@ def choose(
 def steps_left(ground: Ground, steps: Iterable[Step]) -> Iterator[Step]:
     """Leave out the steps that were used as often as they may be."""
     return (each for each in steps if is_left(each, ground.counters, ground.settings))
+
+
+def _plan(ground: Ground, base: Base, wanted: tuple[Operation, ...]) -> Plan:
+    view, operations = ground.view, with_thoughts(ground.view, wanted)
+    places = [view.positions.get(each.line or 0, 0) for each in operations]
+    position = view.overhead + min(places, default=0)
+    saved = sum(each.tokens_saved for each in operations)
+    return make_plan(
+        ground.found.session_id,
+        base.sha256,
+        base.bytes,
+        operations,
+        before_tokens=view.tokens,
+        break_even_requests=break_even(view.tokens, position, saved).five_minutes,
+    )
 
 
 _UNCONFIRMED: Final = Refusal(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...conversation import PieceKind, messages_of
 from ...summaries.cues import quote
 from ..chain import follow_chain
+from ..changes import CONTENT, at
 from ..limit_errors import LimitErrorType
 from ..plan import Harm, Operation, Refusal
 from ..project import project
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...conversation import Entry
+    from ..view import View
     from .ground import Ground
 
 STANDING: Final = SINGLETONS - {"last-prompt", "summary"}
@@ -34,9 +36,9 @@ def revert(ground: Ground) -> Proposal:
     """Cut before the last prompt, or as many prompts back as it takes and may be."""
     left = ground.settings.max_revert - ground.counters.reverted
     is_about_size = ground.found.error_type is not LimitErrorType.NON_EMPTY_CONTENT
-    prompts = [entry for entry in follow_chain(ground.entries) if _is_prompt(entry)]
+    prompts = [entry for entry in follow_chain(ground.view.entries) if _is_prompt(entry)]
     for prompt in list(reversed(prompts))[: max(0, left)]:
-        remaining = [each for each in ground.entries if each.line < prompt.line]
+        remaining = [each for each in ground.view.entries if each.line < prompt.line]
         sent = project(remaining)
         if len(messages_of(sent)) < ground.settings.min_messages:
             return _refused(
@@ -48,7 +50,7 @@ def revert(ground: Ground) -> Proposal:
             return Proposal(
                 Step.REVERT,
                 (done,),
-                prompt="\n".join(piece.text for piece in prompt.pieces),
+                prompt=_words(ground.view, prompt.line),
                 reverted=prompt.uuid,
             )
     return _refused(
@@ -88,6 +90,13 @@ def _cut(ground: Ground, prompt: Entry, sent: Sequence[Entry]) -> Operation:
         bytes_saved=sum(freed for _, freed in cut),
         edits=tuple(edit for edit, _ in cut),
     )
+
+
+def _words(view: View, line: int) -> str:
+    content = at(view.value(line), CONTENT)
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = (each.get("text") for each in blocks if isinstance(each, dict))
+    return "\n".join(each for each in texts if isinstance(each, str))
 
 
 def _refused(why: str, what_to_do: str) -> Proposal:

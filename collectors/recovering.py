@@ -1,0 +1,140 @@
+"""Recovery of one session: its transcript read, a plan made, and carried out when asked."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..core.compaction.apply import apply_plan
+from ..core.compaction.line_file import open_lines
+from ..core.compaction.plan import Harm
+from ..core.compaction.planning import read_view
+from ..core.compaction.receipts import Mode
+from ..core.compaction.recovery.attempt import attempt
+from ..core.compaction.recovery.detection import find_refusal
+from ..core.compaction.recovery.ground import Ground
+from ..core.compaction.recovery.order import steps_for
+from ..core.compaction.recovery.planning import Base, choose, steps_left
+from ..core.compaction.recovery.run import Counters
+from ..core.compaction.recovery.settings import RecoverySettings, Step
+from ..core.compaction.recovery.steps import Tools
+from ..core.compaction.registered import STRATEGIES
+from ..core.store.recovery_rows import change_run, read_run
+from .transcripts.conversation import entries_from
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+
+    from ..core.compaction.receipts import Receipt
+    from ..core.compaction.recovery.planning import Choice
+    from ..core.compaction.recovery.run import Found, Run
+    from ..core.compaction.subject import Subject
+    from ..core.estimate import Estimator
+
+DUPLICATES: Final = frozenset({"duplicate-results", "unchanged-reads", "repeated-attachments"})
+"""Strategies that leave out what is said twice: the step `dedup` of the preset omo-latest."""
+
+
+class NothingToMendError(Exception):
+    """The session did not end in a refusal that recovery is for."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The session, and what recovery may do to it."""
+
+    subject: Subject
+    settings: RecoverySettings
+    estimator: Estimator
+    window_tokens: int | None
+    """Where the refusal names no limit; None where it is not known for sure."""
+    reserve_tokens: int
+    may_revert: bool
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What was found, and what would be done, or was."""
+
+    found: Found
+    choice: Choice
+    run: Run | None
+    """As it is kept; None where there was no attempt yet."""
+    receipt: Receipt | None = None
+
+
+def plan_recovery(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
+    """Say what would be done; nothing is written.
+
+    Raises NothingToMendError, and OSError where the transcript cannot be read.
+    """
+    run = read_run(db, wanted.subject.session_id)
+    counters = run.counters if run else Counters()
+    with _ground(wanted, counters) as (ground, base):
+        steps = steps_for(ground.found.error_type, wanted.settings)
+        left = steps_left(ground, steps)
+        choice = choose(left, ground, base, _tools(), may_revert=wanted.may_revert)
+        return Recovery(ground.found, choice, run)
+
+
+def recover(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
+    """Mend the session in a fork, under its lock; the original stays as it is.
+
+    Raises NothingToMendError, NotNowError where no attempt may begin, NotAppliedError where the
+    plan is refused, and OSError.
+    """
+
+    def keep(session_id: str, change: Callable[[Run | None], Run]) -> Run:
+        return change_run(db, session_id, change)
+
+    with _ground(wanted, Counters()) as (ground, base):
+        steps = steps_for(ground.found.error_type, wanted.settings)
+        with attempt(keep, ground.found, steps, wanted.settings) as trying:
+            counted = msgspec.structs.replace(ground, counters=trying.run.counters)
+            choice = choose(
+                iter(trying.next_step, None), counted, base, _tools(), may_revert=wanted.may_revert
+            )
+            chosen = choice.chosen
+            if choice.plan is None or chosen is None:
+                return Recovery(ground.found, choice, trying.run)
+            receipt = apply_plan(choice.plan, Mode.FORK, wanted.subject)
+            trying.succeed(
+                truncated=chosen.truncated,
+                reverted=chosen.reverted,
+                receipt=receipt.receipt_id,
+            )
+        return Recovery(ground.found, choice, trying.run, receipt)
+
+
+@contextmanager
+def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]:
+    subject = wanted.subject
+    with open_lines(subject.transcript) as file:
+        scan = file.scan()
+        view = read_view(subject.transcript, file, scan, entries_from, wanted.estimator.of)
+        found = find_refusal(subject.session_id, view.entries, view.value)
+        if found is None:
+            raise NothingToMendError(
+                "it did not end in a prompt that is too long or in an empty message:"
+                " `ctxtop compact` makes it smaller"
+            )
+        ground = Ground(
+            view,
+            found,
+            wanted.settings,
+            counters,
+            window_tokens=wanted.window_tokens,
+            reserve_tokens=wanted.reserve_tokens,
+        )
+        yield ground, Base(scan.sha256, scan.size)
+
+
+def _tools() -> Tools:
+    lossless = tuple(each.find for each in STRATEGIES if each.name in DUPLICATES)
+    pruning = tuple(
+        each.find
+        for each in STRATEGIES
+        if Harm.FILE_ONLY < each.level <= Harm.SUPERSEDED and not each.opt_in
+    )
+    return Tools({Step.DEDUP: lossless, Step.DCP: pruning})

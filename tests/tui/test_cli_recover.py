@@ -1,0 +1,154 @@
+"""`ctxtop recover`: its plan, its fork, its codes, and what it says when it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from ..recovering import chain, turn
+from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, user, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .ended import Ended
+
+TOO_LONG = "prompt is too long: 210000 tokens > 200000 maximum"
+DETAILS = {
+    "error": "invalid_request",
+    "errorDetails": f'400 {{"error":{{"type":"invalid_request_error","message":"{TOO_LONG}"}}}}',
+}
+HUGE = "a line of the log that says nothing at all\n" * 6000
+"""More than the 10,000 tokens above the limit, and the room for an answer."""
+
+
+@pytest.fixture
+def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CTXTOP_DB", str(tmp_path / "state" / "ctxtop.db"))
+    return tmp_path / "claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
+
+
+def old(path: Path, *lines: dict[str, Any]) -> Path:
+    """A transcript that nobody has written to for an hour."""
+    write(path, chain(*lines))
+    os.utime(path, (time.time() - 3600, time.time() - 3600))
+    return path
+
+
+def too_long(path: Path) -> Path:
+    last = refusal("Prompt is too long", **DETAILS)
+    return old(path, user("read the log"), *turn("t0", HUGE), *turn("t1", "short"), last)
+
+
+def test_the_plan_writes_nothing(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    before = too_long(transcript).read_bytes()
+    ended = call_ctxtop("recover", SESSION[:6], "--json")
+    said = json.loads(ended.out)
+    assert ended.code == 0
+    assert {name: said[name] for name in ("error_type", "current_tokens", "max_tokens")} == {
+        "error_type": "token_limit_exceeded",
+        "current_tokens": 210_000,
+        "max_tokens": 200_000,
+    }
+    assert (said["step"], said["state"], said["receipt"]) == ("truncate_largest", "detected", None)
+    assert [each["line"] for each in said["plan"]["operations"]] == [3]
+    assert [each["check"] for each in said["refused"]] == ["fix_empty"]
+    assert transcript.read_bytes() == before
+    assert list(transcript.parent.iterdir()) == [transcript]
+
+
+def test_it_is_done_on_a_fork(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    before = too_long(transcript).read_bytes()
+    ended = call_ctxtop("recover", SESSION, "--apply", "--json")
+    said = json.loads(ended.out)
+    fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
+    lines = [json.loads(line) for line in fork.read_text(encoding="utf-8").splitlines()]
+    assert ended.code == 0
+    assert said["state"] == "succeeded"
+    assert transcript.read_bytes() == before
+    assert lines[2]["message"]["content"][0]["content"].startswith("[TOOL RESULT TRUNCATED")
+    assert {line["sessionId"] for line in lines} == {fork.stem}
+    assert fork.stem in said["receipt"]["resume_command"]
+
+
+def test_the_second_attempt_waits(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    """R002-06."""
+    too_long(transcript)
+    assert call_ctxtop("recover", SESSION, "--apply").code == 0
+    ended = call_ctxtop("recover", SESSION, "--apply")
+    assert ended.code == 4
+    assert "cooldown: the last attempt has only just begun: try again in" in ended.err
+
+
+def test_a_session_that_is_well(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    old(transcript, user(), assistant())
+    ended = call_ctxtop("recover", SESSION)
+    assert ended.code == 2
+    assert "did not end in a prompt that is too long" in ended.err
+
+
+def test_one_that_was_compacted_afterwards(
+    call_ctxtop: Callable[..., Ended], transcript: Path
+) -> None:
+    old(transcript, user(), refusal("Prompt is too long", **DETAILS), boundary(), summary())
+    assert call_ctxtop("recover", SESSION, "--apply").code == 2
+
+
+def test_one_that_is_at_work(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    """002-12: only an idle session is mended."""
+    too_long(transcript)
+    began = int(psutil.Process().create_time() * 1000)
+    entry = {"pid": os.getpid(), "sessionId": SESSION, "startedAt": began, "status": "busy"}
+    sessions = transcript.parents[2] / "sessions"
+    sessions.mkdir()
+    (sessions / f"{os.getpid()}.json").write_text(json.dumps(entry | {"updatedAt": began}))
+    ended = call_ctxtop("recover", SESSION, "--apply")
+    assert ended.code == 3
+    assert "it is busy: wait until it is idle" in ended.err
+    assert list(transcript.parent.iterdir()) == [transcript]
+
+
+def reverting(path: Path) -> Path:
+    last = refusal("Prompt is too long", **DETAILS)
+    words = "why is this so large? " * 40_000
+    return old(path, user("hello"), assistant(), user(words), last)
+
+
+def test_a_revert_has_to_be_confirmed(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    reverting(transcript)
+    planned, applied = (
+        call_ctxtop("recover", SESSION),
+        call_ctxtop("recover", SESSION, "--apply", "--json"),
+    )
+    assert (planned.code, applied.code) == (4, 4)
+    assert "confirm: going back takes out your last prompt" in planned.out
+    assert json.loads(applied.out)["refused"][-1]["check"] == "confirm"
+    assert list(transcript.parent.iterdir()) == [transcript]
+
+
+def test_a_confirmed_revert(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    reverting(transcript)
+    ended = call_ctxtop("recover", SESSION, "--apply", "--confirm-revert", "--json")
+    said = json.loads(ended.out)
+    fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
+    assert ended.code == 0
+    assert said["step"] == "revert"
+    assert said["prompt"].startswith("why is this so large?")
+    assert len(fork.read_bytes().splitlines()) == 2
+
+
+def test_no_such_session(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    too_long(transcript)
+    ended = call_ctxtop("recover", "ffff")
+    assert ended.code == 2
+    assert "no session begins with 'ffff'" in ended.err
