@@ -20,7 +20,6 @@ from .asking.outcome import NotCompactedError, Via, Why
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.policy.policy import Policy
     from ..core.sessions import Session
     from ..core.store.writer import Writer
     from .asking.ask import Subject
@@ -114,14 +113,16 @@ class Automation:
             )
             decision = should_act(policies.of(session.cwd), situation)
             if decision.compact:
-                self._begin(session, AutomaticRun(session.session_id, moment, decision.reason))
+                run = AutomaticRun(session.session_id, moment, decision.reason)
+                self._begin(session, run, max(situation.runs, default=0))
                 return
 
-    def _begin(self, session: Session, run: AutomaticRun) -> None:
+    def _begin(self, session: Session, run: AutomaticRun, last: int) -> None:
         from .asking.ask import Subject
 
         # Before the attempt: one that fails cools down as well (R002-06).
-        begin_automatic(self._writer.connection, run)
+        if not begin_automatic(self._writer.connection, run, last):
+            return
         subject = Subject(
             session_id=session.session_id,
             transcript=self._folder.projects / session.path,

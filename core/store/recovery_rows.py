@@ -88,10 +88,20 @@ def automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRun]:
     )
 
 
-def begin_automatic(db: sqlite3.Connection, run: AutomaticRun) -> None:
-    """Note a run before it begins, so that a failed one counts too (R002-06)."""
+def begin_automatic(db: sqlite3.Connection, run: AutomaticRun, last: int) -> bool:
+    """Note a run before it begins, so that a failed one counts too (R002-06).
+
+    False where another ctxtop has begun one after `last`, the newest that was looked at.
+    """
     with write(db):
-        db.execute("INSERT INTO automatic_run VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(run))
+        row = db.execute(
+            "SELECT 1 FROM automatic_run WHERE session_id = ? AND at > ?", [run.session_id, last]
+        ).fetchone()
+        if row is None:
+            db.execute(
+                "INSERT INTO automatic_run VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(run)
+            )
+    return row is None
 
 
 def end_automatic(db: sqlite3.Connection, run: AutomaticRun, outcome: str, now_ms: int) -> None:

@@ -196,7 +196,7 @@ def test_what_is_cleaned_up(keep: Keep, db: sqlite3.Connection) -> None:
         if who == "at work":
             run = lock(run, Holder(1, 1.0, "m"), at, SETTINGS)
         keep(who, partial(kept, run))
-        begin_automatic(db, AutomaticRun(who, at, "full"))
+        assert begin_automatic(db, AutomaticRun(who, at, "full"), 0)
     clean_runs(db, NOW)
     left = {row[0] for row in db.execute("SELECT session_id FROM recovery_run")}
     assert left == {"here", "at work"}
@@ -205,8 +205,10 @@ def test_what_is_cleaned_up(keep: Keep, db: sqlite3.Connection) -> None:
 
 def test_automatic_runs_are_kept_with_their_end(db: sqlite3.Connection) -> None:
     first, second = AutomaticRun("s", NOW, "full"), AutomaticRun("s", NOW + 5, "full again")
-    begin_automatic(db, first)
-    begin_automatic(db, second)
+    assert begin_automatic(db, first, 0)
+    assert begin_automatic(db, second, NOW)
+    # Another ctxtop that looked before the first was begun is too late.
+    assert not begin_automatic(db, AutomaticRun("s", NOW + 6, "full"), 0)
     end_automatic(db, first, "done", NOW + 9)
     assert automatic_runs(db, NOW) == [
         AutomaticRun("s", NOW, "full", "done", NOW + 9),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TABLES = {
     "addition",
     "answer_item",
+    "automatic_run",
+    "recovery_run",
     "client_environment",
     "context_report",
     "judged_context",
