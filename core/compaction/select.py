@@ -53,9 +53,14 @@ def select(view: View, aim: Aim) -> Selection:
     for level in sorted({each.level for each in wanted}):
         if left is not None and left <= 0 and level is not Harm.FILE_ONLY:
             break
-        found = [
-            op for each in wanted if each.level is level for op in claimed.free(each.find(view))
-        ]
+        strategies = [each for each in wanted if each.level is level]
+        if level is Harm.REASONING:
+            thoughts = [op for each in strategies for op in each.find(view)]
+            chosen = _before(thoughts, chosen)
+            claimed = _Claims(chosen)
+            left = None if left is None else left - sum(each.tokens_saved for each in thoughts)
+            continue
+        found = [op for each in strategies for op in claimed.free(each.find(view))]
         for operation in _best_first(found, view):
             if left is not None and left <= 0 and operation.tokens_saved:
                 break
@@ -83,8 +88,10 @@ def futile(before: int, operations: Iterable[Operation]) -> Refusal | None:
 class _Claims:
     """Which values are changed already: none is changed by two operations."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Iterable[Operation] = ()) -> None:
         self._taken: dict[int, list[str]] = {}
+        for _ in self.free(operations):
+            pass
 
     def free(self, operations: Iterable[Operation]) -> Iterator[Operation]:
         for operation in operations:
@@ -140,16 +147,21 @@ def _with_rule_t(chosen: list[Operation], view: View) -> tuple[list[Operation], 
     lines = {edit.line for each in chosen if each.tokens_saved for edit in _edits(each)}
     if not lines or not binds_thinking(view.model):
         return chosen, []
+    if any(each.level is Harm.REASONING for each in chosen):
+        return chosen, []
     first = min(each.place for each in view.slots if each.line in lines)
     if not thoughts_after(view, first):
         return chosen, []
     dropped = list(find_after(view, first))
     if not dropped or is_open(view):
         return chosen, [_BOUND]
-    bound = {edit.line for each in dropped for edit in _edits(each)}
-    # A line loses its thoughts as a whole, and is changed in no other way beside.
-    kept = [each for each in chosen if bound.isdisjoint(edit.line for edit in _edits(each))]
-    return kept + dropped, []
+    return _before(dropped, chosen), []
+
+
+def _before(first: list[Operation], others: list[Operation]) -> list[Operation]:
+    """Let some operations go before others, which give way where they change the same."""
+    claimed = _Claims()
+    return [*claimed.free(first), *claimed.free(others)]
 
 
 _BOUND: Final = Refusal(

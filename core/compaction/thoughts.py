@@ -1,4 +1,4 @@
-"""The model's thoughts in what is sent, and how they go: whole blocks, and lines of nothing else."""
+"""The thoughts of the model in what is sent, and how they go: always as whole blocks."""
 
 from __future__ import annotations
 
