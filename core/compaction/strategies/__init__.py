@@ -1,0 +1,1 @@
+"""Ways to make a session smaller, one a module, by harm."""

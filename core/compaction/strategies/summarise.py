@@ -1,0 +1,78 @@
+"""Level 7: a summary in the place of all but the newest messages, appended behind a boundary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...conversation import Piece, PieceKind
+from ...summaries.budget import Budget, Summary, budget_of, sum_up
+from ...summaries.earlier import earlier_facts
+from ...summaries.gather import Source, gather
+from ...summaries.history import history
+from ...summaries.verify import flaws
+from ..keep import keep_last
+from ..plan import Harm, Operation, Refusal
+from ..subject import appended_operation
+
+if TYPE_CHECKING:
+    from ...summaries.fact import Fact
+    from ...summaries.templates import Template
+    from ..keep import Tail
+    from ..subject import Subject
+
+NAME: Final = "summarise"
+LEVEL: Final = Harm.SUMMARY
+
+FEWEST_AWAY: Final = 3
+"""Messages that must leave (001-24, R001-04: preserve + 3)."""
+
+
+def facts_of(subject: Subject, tail: Tail) -> tuple[Fact, ...]:
+    """Gather what a summary of all before the tail may hold."""
+    seen = history(subject.entries)
+    kept = frozenset(entry.offset for entry in tail.kept)
+    return gather(Source(tuple(seen), kept, subject.transcript), earlier_facts(seen))
+
+
+def summarise(
+    subject: Subject, keep: int, template: Template, budget: Budget | None = None
+) -> Operation | Refusal:
+    """Plan a summary by rules, with the last `keep` messages word for word.
+
+    The budget is min(8 % of what leaves, 12k tokens) where none is given, and the person's
+    messages besides. Refused where too little leaves, or where the summary is no good.
+    """
+    tail = keep_last(subject.sent, keep)
+    source = subject.tokens(tail.away)
+    facts = facts_of(subject, tail)
+    made = sum_up(facts, template, budget or budget_of(source))
+    return place(subject, tail, made, facts)
+
+
+def place(
+    subject: Subject, tail: Tail, made: Summary, facts: tuple[Fact, ...]
+) -> Operation | Refusal:
+    """Put a summary in the place of what leaves; refused where it does not stand for it."""
+    if tail.messages_away < FEWEST_AWAY:
+        least = tail.messages_kept + FEWEST_AWAY
+        return Refusal(
+            "too_few",
+            f"Not enough messages to compact. Need at least {least} messages.",
+            "keep fewer messages, or let the session grow",
+        )
+    held = [each for each in facts if each in made.facts]
+    wrong = flaws(made.text, made.tokens, subject.tokens(tail.away), held)
+    if wrong:
+        return Refusal(
+            f"summary_{wrong[0].check}",
+            f"the summary is no good: {wrong[0].why}",
+            "give it another budget, or use a lower level",
+        )
+    what = (
+        f"{tail.messages_away} messages → a summary of ≈ {made.tokens:,} tokens,"
+        f" {tail.messages_kept} messages kept"
+    )
+    why = f"{made.left_out} of {len(facts)} facts did not fit" if made.left_out else "all facts fit"
+    return appended_operation(
+        subject, Piece(PieceKind.SUMMARY, made.text), tail.kept, LEVEL, (NAME, what, why)
+    )
