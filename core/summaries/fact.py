@@ -17,6 +17,8 @@ ITEM_CHARS: Final = 600
 class Part(StrEnum):
     """What kinds of things there are, in the order of compaction.md 5.2."""
 
+    WRITTEN = "written"
+    """What a model wrote, where one was asked."""
     GOAL = "goal"
     PROMPT = "prompt"
     """A person's message, word for word."""
@@ -37,7 +39,7 @@ class Part(StrEnum):
     """Where what was removed still stands."""
 
 
-QUOTED: Final = frozenset({Part.PROMPT, Part.ANCHOR, Part.EARLIER})
+QUOTED: Final = frozenset({Part.WRITTEN, Part.PROMPT, Part.ANCHOR, Part.EARLIER})
 """Parts whose texts keep their lines; all others are one line each."""
 
 

@@ -36,7 +36,7 @@ FOUR: Final = Template(
     (
         Section(
             "Task Overview",
-            (P.GOAL, P.PROMPT, P.CONSTRAINT),
+            (P.WRITTEN, P.GOAL, P.PROMPT, P.CONSTRAINT),
             "the user's request and goals; constraints and requirements",
         ),
         Section(
@@ -61,7 +61,9 @@ FOUR: Final = Template(
 FIVE: Final = Template(
     "five_section",
     (
-        Section("Task Overview", (P.GOAL, P.PROMPT), "the core request and what success is"),
+        Section(
+            "Task Overview", (P.WRITTEN, P.GOAL, P.PROMPT), "the core request and what success is"
+        ),
         Section("Current State", (P.FILE, P.DONE, P.RUNNING), "what is completed; files"),
         Section(
             "Important Discoveries",
@@ -81,7 +83,7 @@ EIGHT: Final = Template(
     "eight_section",
     (
         Section("User Requests (Verbatim)", (P.PROMPT,), "every request, word for word"),
-        Section("Final Goal", (P.GOAL,), "what the user wants in the end"),
+        Section("Final Goal", (P.WRITTEN, P.GOAL), "what the user wants in the end"),
         Section("Work Completed", (P.FILE, P.DONE), "files, features, problems solved"),
         Section("Remaining Tasks", (P.TODO, P.NEXT), "what is still to be done"),
         Section(
@@ -102,7 +104,9 @@ EIGHT: Final = Template(
 ELEVEN: Final = Template(
     "native",
     (
-        Section("Goal and current request", (P.GOAL,), "what the user wants, and wants now"),
+        Section(
+            "Goal and current request", (P.WRITTEN, P.GOAL), "what the user wants, and wants now"
+        ),
         Section("User messages", (P.PROMPT,), "word for word"),
         Section("Standing constraints", (P.CONSTRAINT,), "word for word"),
         Section("Decisions", (P.DECISION,), "choice, reason, rejected option"),

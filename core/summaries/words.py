@@ -22,6 +22,7 @@ PREFACE: Final = (
 )
 
 HEADS: Final = {
+    Part.WRITTEN: "A model's summary:",
     Part.GOAL: "Requests:",
     Part.PROMPT: "The user's messages, word for word:",
     Part.CONSTRAINT: "Constraints, in the user's words:",
@@ -37,6 +38,9 @@ HEADS: Final = {
     Part.EARLIER: "The client's last summary, quoted:",
     Part.HINT: "How to get back what was removed:",
 }
+
+WRITTEN_KEY: Final = "written"
+"""There is one: a newer stands in its place."""
 
 _PARTS: Final = {head: part for part, head in HEADS.items()}
 _ITEM: Final = re.compile(r"- (.*?)(?: \[L(\d+)\])?")
@@ -110,6 +114,8 @@ def _key(part: Part, text: str, line: int) -> str | None:
     """Give the key that `gather` gives, so that a fact is known again."""
     if part is Part.PROMPT:
         return f"{line}:{text}"
+    if part is Part.WRITTEN:
+        return WRITTEN_KEY
     if part in {Part.TODO, Part.DONE}:
         stated = _STATED.fullmatch(text)
         return stated[1] if stated else text.rpartition("` ")[0].lstrip("`") or None
@@ -125,6 +131,7 @@ def _key(part: Part, text: str, line: int) -> str | None:
 
 
 _WEIGHTS: Final = {
+    Part.WRITTEN: 0.3,
     Part.GOAL: 0.99,
     Part.PROMPT: 1.0,
     Part.CONSTRAINT: 1.0,

@@ -17,7 +17,9 @@ from ctxtop.core.summaries.templates import EIGHT, ELEVEN, FOUR
 from ctxtop.core.summaries.words import OPENING
 
 from .ledger import is_main
-from .wire import received, told
+from .script import texts_of
+from .test_project import resume
+from .wire import received
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +35,8 @@ MANY = " ".join(f"[[bash:seq 1 {number}]]" for number in range(20, 400, 20))
 
 SESSIONS = {
     "tools side by side and thoughts": (
-        "Never push. [[think:plan&&&bash:seq 1 900&&&bash:seq 4 600]] [[bash:seq 7 900]]"
-        " [[think:T.&&&say:We decided to use sqlite.]]",
+        ("Never push. [[think:plan&&&bash:seq 1 900&&&bash:seq 4 600]] [[bash:seq 7 900]]"
+        " [[think:T.&&&say:We decided to use sqlite.]]"),
         "Go on. [[think:Hm.&&&bash:seq 1 700]] [[say:done]]",
         "And more. [[bash:seq 1 9&&&bash:seq 2 9]] [[think:so&&&say:more done]]",
     ),
@@ -75,6 +77,15 @@ def sent_on_resume(lab: Lab, session_id: str) -> list[dict[str, Any]]:
     return messages
 
 
+def bare(text: str) -> str:
+    return "".join(text.split())
+
+
+def texts(messages: list[dict[str, Any]]) -> str:
+    """All that is said, without white space: the client joins texts in its own ways."""
+    return bare(" ".join(text for message in messages for text in texts_of(message)))
+
+
 def worked(lab: Lab, prompts: tuple[str, ...]) -> Path:
     session_id = lab.turn(prompts[0]).session_id
     for prompt in prompts[1:]:
@@ -88,25 +99,22 @@ def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
     path = worked(lab, SESSIONS[name])
     template = {0: FOUR, 1: EIGHT, 2: ELEVEN}[list(SESSIONS).index(name)]
     original = path.read_bytes()
-    plain = received(sent_on_resume(lab, path.stem))
+    plain = sent_on_resume(lab, path.stem)
 
-    before = subject(path)
-    summary = append(path, summarise(before, 4, template, ROOM))
-    ours = project(read_conversation(path))
+    summary = append(path, summarise(subject(path), 4, template, ROOM))
+    appended = path.read_bytes()
+    resume(lab, path.stem, "with our boundary")
+    path.write_bytes(appended)
     sent = sent_on_resume(lab, path.stem)
 
     assert summary.startswith(OPENING)
-    assert summary in str(received(sent)) or "".join(summary.split()) in str(received(sent))
-    # The client adds its own words and the prompt behind; what stands before them is ours.
-    for mine, its in zip(told(ours)[:-1], received(sent), strict=False):
-        assert its == mine
-    kept = len(ours) - 1
-    assert kept >= 2
+    assert bare(summary) in texts(sent)
     assert json.dumps(sent).count("ctxtop took") == 1
+    assert len(project(read_conversation(path))) >= 3, "the summary and a kept tail"
     assert len(json.dumps(sent)) < len(json.dumps(plain)) + len(summary)
 
     path.write_bytes(original)
-    assert received(sent_on_resume(lab, path.stem)) == plain
+    assert received(sent_on_resume(lab, path.stem)) == received(plain)
 
 
 def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:

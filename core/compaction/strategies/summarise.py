@@ -9,6 +9,8 @@ from ...summaries.budget import Budget, Summary, budget_of, sum_up
 from ...summaries.earlier import earlier_facts
 from ...summaries.gather import Source, gather
 from ...summaries.history import history
+from ...summaries.providers.provider import ProviderError
+from ...summaries.providers.written import write
 from ...summaries.verify import flaws
 from ..keep import keep_last
 from ..plan import Harm, Operation, Refusal
@@ -16,6 +18,7 @@ from ..subject import appended_operation
 
 if TYPE_CHECKING:
     from ...summaries.fact import Fact
+    from ...summaries.providers.written import Commission
     from ...summaries.templates import Template
     from ..keep import Tail
     from ..subject import Subject
@@ -46,6 +49,25 @@ def summarise(
     source = subject.tokens(tail.away)
     facts = facts_of(subject, tail)
     made = sum_up(facts, template, budget or budget_of(source))
+    return place(subject, tail, made, facts)
+
+
+def summarise_with(
+    subject: Subject,
+    keep: int,
+    template: Template,
+    commission: Commission,
+    budget: Budget | None = None,
+) -> Operation | Refusal:
+    """Plan a summary that a named model writes; refused where it fails, and nothing changes."""
+    tail = keep_last(subject.sent, keep)
+    source = subject.tokens(tail.away)
+    facts = facts_of(subject, tail)
+    chosen = budget or budget_of(source)
+    try:
+        made = write(commission, facts, tail.away, source, template, chosen)
+    except ProviderError as error:
+        return Refusal("provider", str(error), "try again, or summarise without a model")
     return place(subject, tail, made, facts)
 
 
