@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .provider import Provider
 
 
+def _ignore(_: str) -> None:
+    return
+
+
 class Commission(msgspec.Struct, frozen=True):
     """Who writes, and under what conditions."""
 
@@ -34,6 +38,8 @@ class Commission(msgspec.Struct, frozen=True):
     """None where nothing is kept (`summary.cache`)."""
     retry: RetrySettings = DEFAULT
     ask: Callable[[Provider, Request, RetrySettings], str] = ask_again
+    tell: Callable[[str], None] = _ignore
+    """Is told, in one line, what went wrong beside it."""
 
 
 def write(
@@ -71,14 +77,16 @@ def write(
     if written not in made.facts:
         why = f"{most(said):,} tokens do not fit into a budget of {budget.tokens:,}"
         raise ProviderError(f"{commission.provider.name}: the summary is too long: {why}")
-    if commission.cache and kept is None:
-        _keep(commission.cache, key, said)
+    if kept is None:
+        _keep(commission, key, said)
     return made
 
 
-def _keep(cache: Cache, key: Key, said: str) -> None:
+def _keep(commission: Commission, key: Key, said: str) -> None:
+    if commission.cache is None:
+        return
     try:
-        cache.put(key, said)
+        commission.cache.put(key, said)
     except OSError as error:
         why = error.strerror or error
-        raise ProviderError(f"{cache.folder} cannot be written: {why}; free it up") from error
+        commission.tell(f"{commission.cache.folder}: the summary is not kept: {why}")
