@@ -11,7 +11,7 @@ from ctxtop.core.compaction.plan import Append, Operation
 from ctxtop.core.compaction.project import project
 from ctxtop.core.compaction.strategies.cut import cut
 from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.compaction.subject import Subject, newest
+from ctxtop.core.compaction.whole import Whole, envelope_of, newest
 from ctxtop.core.summaries.budget import Budget, most
 from ctxtop.core.summaries.templates import EIGHT, ELEVEN, FOUR
 from ctxtop.core.summaries.words import OPENING
@@ -48,12 +48,12 @@ SESSIONS = {
 }
 
 
-def subject(path: Path) -> Subject:
+def whole(path: Path) -> Whole:
     entries = tuple(read_conversation(path))
     last = newest(entries)
     assert last
     raw = path.read_bytes()[last.offset : last.offset + last.length]
-    return Subject(entries, json.loads(raw), lambda piece: most(piece.text) + 4, str(path))
+    return Whole(entries, envelope_of(json.loads(raw)), lambda piece: most(piece.text) + 4, str(path))
 
 
 def append(path: Path, operation: object) -> str:
@@ -101,7 +101,7 @@ def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
     original = path.read_bytes()
     plain = sent_on_resume(lab, path.stem)
 
-    summary = append(path, summarise(subject(path), 4, template, ROOM))
+    summary = append(path, summarise(whole(path), 4, template, ROOM))
     appended = path.read_bytes()
     resume(lab, path.stem, "with our boundary")
     path.write_bytes(appended)
@@ -121,7 +121,7 @@ def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
     path = worked(lab, SESSIONS["many short turns"])
     original = path.read_bytes()
     plain = received(sent_on_resume(lab, path.stem))
-    append(path, cut(subject(path), 2))
+    append(path, cut(whole(path), 2))
     text = json.dumps(sent_on_resume(lab, path.stem))
     asked = [number for number in range(12) if f"Question {number}," in text]
     assert asked == [0, 10, 11]
@@ -132,10 +132,10 @@ def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
 
 def test_a_second_summary_is_not_made_of_the_first(lab: Lab) -> None:
     path = worked(lab, SESSIONS["many short turns"])
-    append(path, summarise(subject(path), 4, FOUR, ROOM))
+    append(path, summarise(whole(path), 4, FOUR, ROOM))
     for number in range(20, 24):
         lab.turn(f"Question {number}, {'more words ' * 40}. [[say:Yes.]]", resume=path.stem)
-    summary = append(path, summarise(subject(path), 2, FOUR, ROOM))
+    summary = append(path, summarise(whole(path), 2, FOUR, ROOM))
     assert summary.count("Question 0,") == 2, "as a request, and as the first message"
     assert summary.count(OPENING) == 1
     text = json.dumps(sent_on_resume(lab, path.stem))

@@ -14,10 +14,10 @@ from ctxtop.core.compaction.plan import (
     make_plan,
 )
 
-LINE = {"line": 3, "offset": 40, "sha256": "00"}
+LINE = (3, 40, "00")
 MASKED = Operation(
     "masked-results", Harm.MASKED, 3, "tool_result", "Bash: make", "old", 900, 3_000,
-    (Replace(**LINE, pointer="/a", value='"b"'), Remove(**LINE)),
+    (Replace(*LINE, pointer="/a", value='"b"'), Remove(*LINE)),
 )  # fmt: skip
 FILE_ONLY = Operation("snapshots", Harm.FILE_ONLY, 4, "", "", "", 0, 500, (Append("{}"),))
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.appended import boundary_lines
 from ctxtop.core.compaction.keep import keep_last, keep_turns
 from ctxtop.core.compaction.plan import Append, Harm, Operation, Refusal
 from ctxtop.core.compaction.rollover import hand_off
 from ctxtop.core.compaction.strategies.cut import cut
 from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.compaction.subject import Subject, newest
+from ctxtop.core.compaction.whole import Whole, envelope_of, newest
 from ctxtop.core.conversation import Entry, Piece, PieceKind, messages_of
 from ctxtop.core.summaries.budget import Budget, most
 from ctxtop.core.summaries.fact import Part, fact
@@ -52,8 +51,8 @@ def session(turns: int = 6) -> tuple[Entry, ...]:
     return chain(*lines)
 
 
-def subject(entries: tuple[Entry, ...]) -> Subject:
-    return Subject(entries, LAST, lambda piece: most(piece.text) + 4, "/t.jsonl")
+def whole(entries: tuple[Entry, ...]) -> Whole:
+    return Whole(entries, envelope_of(LAST), lambda piece: most(piece.text) + 4, "/t.jsonl")
 
 
 def lines_of(operation: object) -> list[dict[str, Any]]:
@@ -96,30 +95,23 @@ def test_turns_are_kept_from_their_prompts_on() -> None:
     assert keep_turns(sent, 0).kept == ()
 
 
-def test_the_two_lines_are_the_clients_own_shape() -> None:
-    lines = boundary_lines(LAST, "SUM ☃", ("k1", "k2"), before_tokens=100, after_tokens=20)
-    boundary, said = map(json.loads, lines)
-    assert (boundary["type"], boundary["subtype"]) == ("system", "compact_boundary")
+def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
+    entries = session()
+    boundary, said = lines_of(summarise(whole(entries), 3, FOUR, Budget(2_000)))
     assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, "u9")
     assert said["parentUuid"] == boundary["uuid"]
-    assert (said["isCompactSummary"], said["isVisibleInTranscriptOnly"]) == (True, True)
-    assert said["message"] == {"role": "user", "content": "SUM ☃"}
-    assert "x" not in said
-    assert boundary["compactMetadata"]["preservedSegment"] == {
-        "headUuid": "k1",
-        "anchorUuid": said["uuid"],
-        "tailUuid": "k2",
-    }
-    assert boundary["compactMetadata"]["preservedMessages"]["uuids"] == ["k1", "k2"]
-    again = boundary_lines(LAST, "SUM ☃", ("k1", "k2"), before_tokens=100, after_tokens=20)
-    assert again == lines
-    assert boundary_lines(LAST, "other", (), before_tokens=1, after_tokens=1)[0] != lines[0]
+    assert said["uuid"] == boundary["compactMetadata"]["preservedMessages"]["anchorUuid"]
+    assert (said["sessionId"], said["timestamp"], said["cwd"]) == ("s", "t", "/p")
+    kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
+    assert kept == [each.uuid for each in entries[-6:]]
+    other = lines_of(summarise(whole(entries), 3, FOUR, Budget(1_000)))
+    assert other[1]["uuid"] != said["uuid"]
 
 
 def test_a_summary_is_one_operation_that_only_appends() -> None:
     entries = session()
-    found = summarise(subject(entries), 3, FOUR, Budget(2_000))
-    assert found == summarise(subject(entries), 3, FOUR, Budget(2_000))
+    found = summarise(whole(entries), 3, FOUR, Budget(2_000))
+    assert found == summarise(whole(entries), 3, FOUR, Budget(2_000))
     boundary, said = lines_of(found)
     assert isinstance(found, Operation)
     assert (found.level, found.line, found.kind) == (Harm.SUMMARY, None, "summary")
@@ -131,27 +123,27 @@ def test_a_summary_is_one_operation_that_only_appends() -> None:
 
 
 def test_too_little_leaves_or_the_summary_is_longer() -> None:
-    few = summarise(subject(session(1)), 10, FOUR, Budget(2_000))
+    few = summarise(whole(session(1)), 10, FOUR, Budget(2_000))
     assert isinstance(few, Refusal)
     assert few.check == "too_few"
     assert "Not enough messages to compact" in few.why
     talk = chain(*(each for n in range(5) for each in (asked(f"q {n}?"), answered("yes"))))
-    longer = summarise(subject(talk), 2, FOUR, Budget(2_000))
+    longer = summarise(whole(talk), 2, FOUR, Budget(2_000))
     assert isinstance(longer, Refusal)
     assert longer.check == "summary_longer"
-    empty = summarise(subject(session()), 2, FOUR, Budget(5))
+    empty = summarise(whole(session()), 2, FOUR, Budget(5))
     assert isinstance(empty, Refusal)
     assert empty.check == "summary_empty"
 
 
 def test_a_cut_keeps_the_first_prompt() -> None:
     entries = session()
-    boundary, said = lines_of(cut(subject(entries), 2))
+    boundary, said = lines_of(cut(whole(entries), 2))
     kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
     assert kept[0] == entries[0].uuid
     assert len(kept) == 1 + 12
     assert "/t.jsonl" in said["message"]["content"]
-    assert isinstance(cut(subject(entries), 6), Refusal)
+    assert isinstance(cut(whole(entries), 6), Refusal)
 
 
 def test_the_newest_line_is_no_agents() -> None:
@@ -162,7 +154,7 @@ def test_the_newest_line_is_no_agents() -> None:
 
 
 def test_a_new_session_is_told_of_the_old_one() -> None:
-    told = hand_off(subject(session()), "old-id", FOUR, Budget(2_000))
+    told = hand_off(whole(session()), "old-id", FOUR, Budget(2_000))
     assert told.text.startswith("[Hand-off from session old-id]")
     assert "Question 5." in told.text
 

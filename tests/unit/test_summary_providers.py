@@ -30,7 +30,7 @@ from ctxtop.core.summaries.providers.written import Commission
 from ctxtop.core.summaries.templates import FOUR
 
 from ..entries import answered, asked, called, returned
-from .test_summarise import lines_of, session, subject
+from .test_summarise import lines_of, session, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -281,12 +281,12 @@ def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_p
     server.answers = [(200, says(GOOD))]
     entries = session()
     by = commission(server, Cache(tmp_path / "kept"))
-    found = summarise_with(subject(entries), 3, FOUR, by, Budget(2_000))
+    found = summarise_with(whole(entries), 3, FOUR, by, Budget(2_000))
     text = lines_of(found)[1]["message"]["content"]
     assert "  > seq was run for each Question; Never push stands." in text
     assert "analysis" not in text
     assert "Question 0." in text, "the messages are still word for word"
-    assert summarise_with(subject(entries), 3, FOUR, by, Budget(2_000)) == found
+    assert summarise_with(whole(entries), 3, FOUR, by, Budget(2_000)) == found
     assert len(server.asked) == 1, "the second time it is taken from the cache"
     assert SECRET.encode() not in b"".join(
         each.read_bytes() for each in (tmp_path / "kept").iterdir()
@@ -298,7 +298,7 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
     (tmp_path / "file").write_text("", encoding="utf-8")
     told: list[str] = []
     by = Commission(anthropic(server), "s", cache=Cache(tmp_path / "file"), tell=told.append)
-    assert isinstance(summarise_with(subject(session()), 3, FOUR, by, Budget(2_000)), Operation)
+    assert isinstance(summarise_with(whole(session()), 3, FOUR, by, Budget(2_000)), Operation)
     assert len(told) == 1
 
 
@@ -317,7 +317,7 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
 ) -> None:
     server.answers = [answer]
     cache = Cache(tmp_path / "kept")
-    found = summarise_with(subject(session(20)), 3, FOUR, commission(server, cache), Budget(2_000))
+    found = summarise_with(whole(session(20)), 3, FOUR, commission(server, cache), Budget(2_000))
     assert isinstance(found, Refusal)
     assert found.check == "provider"
     assert why in found.why
@@ -330,7 +330,7 @@ def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
     from .test_summarise import chain
 
     more = [each for n in range(9) for each in (asked(f"{n}? " + "x " * 300), answered("y"))]
-    found = summarise_with(subject(chain(*entries, *more)), 2, FOUR, commission(server))
+    found = summarise_with(whole(chain(*entries, *more)), 2, FOUR, commission(server))
     assert isinstance(found, Refusal)
     assert "0 of 2 are named" in found.why
 

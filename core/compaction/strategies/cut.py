@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 from ...conversation import Piece, PieceKind, messages_of
 from ..keep import is_prompt, keep_turns
 from ..plan import Harm, Operation, Refusal
-from ..subject import appended_operation
+from ..whole import appended_operation
 
 if TYPE_CHECKING:
     from ...conversation import Entry
     from ..keep import Tail
-    from ..subject import Subject
+    from ..whole import Whole
 
 NAME: Final = "cut"
 LEVEL: Final = Harm.CUT
 
 
-def cut(subject: Subject, turns: int) -> Operation | Refusal:
+def cut(whole: Whole, turns: int) -> Operation | Refusal:
     """Plan to keep the first prompt and the last turns, each from its prompt to its end."""
-    sent = subject.sent
+    sent = whole.sent
     tail = keep_turns(sent, turns)
     first = _first_prompt(sent, tail)
     if len(tail.away) <= len(first):
@@ -31,14 +31,14 @@ def cut(subject: Subject, turns: int) -> Operation | Refusal:
     lines = [entry.line for entry in tail.away]
     said = (
         f"[Earlier conversation removed]\nThe first request and the last {turns} turns follow."
-        f" What stood between them (lines {min(lines)} to {max(lines)} of {subject.transcript},"
+        f" What stood between them (lines {min(lines)} to {max(lines)} of {whole.transcript},"
         " one JSON object a line) is no longer in the context: read files again before you rely"
         " on them."
     )
     what = f"{tail.messages_away} messages leave, the first prompt and {turns} turns stay"
     kept = (*first, *tail.kept)
     return appended_operation(
-        subject, Piece(PieceKind.SUMMARY, said), kept, LEVEL, (NAME, what, "the last resort")
+        whole, Piece(PieceKind.SUMMARY, said), kept, LEVEL, (NAME, what, "the last resort")
     )
 
 

@@ -14,14 +14,14 @@ from ...summaries.providers.written import write
 from ...summaries.verify import flaws
 from ..keep import keep_last
 from ..plan import Harm, Operation, Refusal
-from ..subject import appended_operation
+from ..whole import appended_operation
 
 if TYPE_CHECKING:
     from ...summaries.fact import Fact
     from ...summaries.providers.written import Commission
     from ...summaries.templates import Template
     from ..keep import Tail
-    from ..subject import Subject
+    from ..whole import Whole
 
 NAME: Final = "summarise"
 LEVEL: Final = Harm.SUMMARY
@@ -30,50 +30,48 @@ FEWEST_AWAY: Final = 3
 """Messages that must leave (001-24, R001-04: preserve + 3)."""
 
 
-def facts_of(subject: Subject, tail: Tail) -> tuple[Fact, ...]:
+def facts_of(whole: Whole, tail: Tail) -> tuple[Fact, ...]:
     """Gather what a summary of all before the tail may hold."""
-    seen = history(subject.entries)
+    seen = history(whole.entries)
     kept = frozenset(entry.offset for entry in tail.kept)
-    return gather(Source(tuple(seen), kept, subject.transcript), earlier_facts(seen))
+    return gather(Source(tuple(seen), kept, whole.transcript), earlier_facts(seen))
 
 
 def summarise(
-    subject: Subject, keep: int, template: Template, budget: Budget | None = None
+    whole: Whole, keep: int, template: Template, budget: Budget | None = None
 ) -> Operation | Refusal:
     """Plan a summary by rules, with the last `keep` messages word for word.
 
     The budget is min(8 % of what leaves, 12k tokens) where none is given, and the person's
     messages besides. Refused where too little leaves, or where the summary is no good.
     """
-    tail = keep_last(subject.sent, keep)
-    source = subject.tokens(tail.away)
-    facts = facts_of(subject, tail)
+    tail = keep_last(whole.sent, keep)
+    source = whole.tokens(tail.away)
+    facts = facts_of(whole, tail)
     made = sum_up(facts, template, budget or budget_of(source))
-    return place(subject, tail, made, facts)
+    return place(whole, tail, made, facts)
 
 
 def summarise_with(
-    subject: Subject,
+    whole: Whole,
     keep: int,
     template: Template,
     commission: Commission,
     budget: Budget | None = None,
 ) -> Operation | Refusal:
     """Plan a summary that a named model writes; refused where it fails, and nothing changes."""
-    tail = keep_last(subject.sent, keep)
-    source = subject.tokens(tail.away)
-    facts = facts_of(subject, tail)
+    tail = keep_last(whole.sent, keep)
+    source = whole.tokens(tail.away)
+    facts = facts_of(whole, tail)
     chosen = budget or budget_of(source)
     try:
         made = write(commission, facts, tail.away, source, template, chosen)
     except ProviderError as error:
         return Refusal("provider", str(error), "try again, or summarise without a model")
-    return place(subject, tail, made, facts)
+    return place(whole, tail, made, facts)
 
 
-def place(
-    subject: Subject, tail: Tail, made: Summary, facts: tuple[Fact, ...]
-) -> Operation | Refusal:
+def place(whole: Whole, tail: Tail, made: Summary, facts: tuple[Fact, ...]) -> Operation | Refusal:
     """Put a summary in the place of what leaves; refused where it does not stand for it."""
     if tail.messages_away < FEWEST_AWAY:
         least = tail.messages_kept + FEWEST_AWAY
@@ -83,7 +81,7 @@ def place(
             "keep fewer messages, or let the session grow",
         )
     held = [each for each in facts if each in made.facts]
-    wrong = flaws(made.text, made.tokens, subject.tokens(tail.away), held)
+    wrong = flaws(made.text, made.tokens, whole.tokens(tail.away), held)
     if wrong:
         return Refusal(
             f"summary_{wrong[0].check}",
@@ -96,5 +94,5 @@ def place(
     )
     why = f"{made.left_out} of {len(facts)} facts did not fit" if made.left_out else "all facts fit"
     return appended_operation(
-        subject, Piece(PieceKind.SUMMARY, made.text), tail.kept, LEVEL, (NAME, what, why)
+        whole, Piece(PieceKind.SUMMARY, made.text), tail.kept, LEVEL, (NAME, what, why)
     )
