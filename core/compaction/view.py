@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ..conversation import Entry, Piece
+from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +54,7 @@ class Slot(msgspec.Struct, frozen=True):
     chars: int
     digest: str
     """Of its whole text."""
-    nth: int = 0
-    """Among its line's pieces."""
+
     replaced: bool = False
     """The client sends another text than the line holds."""
     protected: str | None = None
@@ -100,7 +99,7 @@ class View:
         *,
         model: str | None = None,
         kept: Mapping[int, str] | None = None,
-        copies: Mapping[int, tuple[int, ...]] | None = None,
+        entries: Sequence[Entry] = (),
         overhead: int = 0,
     ) -> None:
         self.slots: Final = tuple(slots)
@@ -112,13 +111,19 @@ class View:
         """Tokens of the system prompt and the tools."""
         self._source: Final = source
         self._counter: Final = counter
-        self._copies: Final = copies or {}
+        self.entries: Final = tuple(entries)
+        """All of the file's, whether they are sent or not; their texts are cut."""
+        self.remembered: Final = _remembered(self.entries)
+        """The line that the client goes on from (`last-prompt`)."""
+        self._copies: Final = _copies(self.entries)
         self._calls: Final = {
             each.call: each for each in self.slots if each.call and each.piece.kind == "tool_input"
         }
         self._results: Final = {
             each.call: each for each in self.slots if each.call and each.piece.kind != "tool_input"
         }
+        self.positions: Final = {each.line: each.position for each in reversed(self.slots)}
+        """Tokens of the conversation that stand before a line's first piece."""
         self._last: tuple[int, bytes, Any] = (0, b"", None)
 
     @property
@@ -128,11 +133,11 @@ class View:
 
     def call_of(self, slot: Slot) -> Slot | None:
         """Give the call that a result answers."""
-        return self._calls.get(slot.call)
+        return self._calls.get(slot.call or "")
 
     def result_of(self, slot: Slot) -> Slot | None:
         """Give the result of a call."""
-        return self._results.get(slot.call)
+        return self._results.get(slot.call or "")
 
     def copies_of(self, number: int) -> tuple[int, ...]:
         """Name the other lines that carry a line's uuid: they are stubbed like it."""
@@ -165,6 +170,24 @@ class View:
             return
         data = self._source.read(self.lines[number - 1])
         self._last = (number, data, _decoded(data))
+
+
+def _copies(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
+    lines: dict[str, list[int]] = {}
+    for entry in entries:
+        if entry.uuid:
+            lines.setdefault(entry.uuid, []).append(entry.line)
+    return {
+        number: tuple(each for each in numbers if each != number)
+        for numbers in lines.values()
+        if len(numbers) > 1
+        for number in numbers
+    }
+
+
+def _remembered(entries: Sequence[Entry]) -> frozenset[int]:
+    leaf = next((each.leaf for each in reversed(entries) if each.leaf), None)
+    return frozenset(each.line for each in entries if leaf and each.uuid == leaf)
 
 
 def slim(piece: Piece) -> Piece:

@@ -1,1 +1,1 @@
-"""Ways to make a session smaller, one a module, by harm."""
+"""The strategies, one a module, each with NAME, LEVEL and `find`."""
