@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,14 +21,18 @@ from ..core.compaction.recovery.planning import Base, choose, steps_left
 from ..core.compaction.recovery.run import Counters
 from ..core.compaction.recovery.settings import RecoverySettings, Step
 from ..core.compaction.recovery.steps import Tools
+from ..core.compaction.recovery.summarise import summarise_until_it_fits
 from ..core.compaction.registered import STRATEGIES
+from ..core.compaction.whole import Whole, envelope_of, newest
 from ..core.store.recovery_rows import change_run, read_run
-from .transcripts.conversation import entries_from
+from ..core.summaries.templates import template_of
+from .transcripts.conversation import entries_from, read_conversation
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
 
+    from ..core.compaction.plan import Operation, Refusal
     from ..core.compaction.receipts import Receipt
     from ..core.compaction.recovery.planning import Choice
     from ..core.compaction.recovery.run import Found, Run
@@ -52,6 +57,10 @@ class Wanted(msgspec.Struct, frozen=True):
     """Where the refusal names no limit; None where it is not known for sure."""
     reserve_tokens: int
     may_revert: bool
+    keep: int = 10
+    """Messages that a summary leaves word for word (`compact.preserve_recent`)."""
+    template: str = "four_section"
+    """Of a summary (`summary.template`)."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -74,7 +83,7 @@ def plan_recovery(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
     with _ground(wanted, counters) as (ground, base):
         steps = steps_for(ground.found.error_type, wanted.settings)
         left = steps_left(ground, steps)
-        choice = choose(left, ground, base, _tools(), may_revert=wanted.may_revert)
+        choice = choose(left, ground, base, _tools(wanted), may_revert=wanted.may_revert)
         return Recovery(ground.found, choice, run)
 
 
@@ -93,7 +102,11 @@ def recover(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
         with attempt(keep, ground.found, steps, wanted.settings) as trying:
             counted = msgspec.structs.replace(ground, counters=trying.run.counters)
             choice = choose(
-                iter(trying.next_step, None), counted, base, _tools(), may_revert=wanted.may_revert
+                iter(trying.next_step, None),
+                counted,
+                base,
+                _tools(wanted),
+                may_revert=wanted.may_revert,
             )
             chosen = choice.chosen
             if choice.plan is None or chosen is None:
@@ -130,11 +143,20 @@ def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]
         yield ground, Base(scan.sha256, scan.size)
 
 
-def _tools() -> Tools:
+def _tools(wanted: Wanted) -> Tools:
     lossless = tuple(each.find for each in STRATEGIES if each.name in DUPLICATES)
     pruning = tuple(
         each.find
         for each in STRATEGIES
         if Harm.FILE_ONLY < each.level <= Harm.SUPERSEDED and not each.opt_in
     )
-    return Tools({Step.DEDUP: lossless, Step.DCP: pruning})
+    return Tools({Step.DEDUP: lossless, Step.DCP: pruning}, partial(_summarise, wanted))
+
+
+def _summarise(wanted: Wanted, ground: Ground) -> Operation | Refusal:
+    path = wanted.subject.transcript
+    entries = tuple(read_conversation(path))
+    last = newest(entries)
+    line = ground.view.value(last.line) if last else {}
+    whole = Whole(entries, envelope_of(line), ground.view.count, str(path))
+    return summarise_until_it_fits(ground, whole, wanted.keep, template_of(wanted.template))

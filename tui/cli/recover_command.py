@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 UNVERIFIED: Final = 5
 """A check failed after it was done, and everything is as it was (commands.md)."""
 
+KEEP: Final = 10
+"""Messages that stay where the policy leaves their number to the client."""
+
 _CODES: Final = {
     Stop.NOTHING: USAGE,
     Stop.LIVE: LIVE,
@@ -109,6 +112,8 @@ def _wanted(found: Reading, start: str, *, may_revert: bool) -> Wanted:
         window_tokens=_window(session),
         reserve_tokens=_reserve(policy),
         may_revert=may_revert,
+        keep=policy.whole("compact.preserve_recent") or KEEP,
+        template=policy.text("summary.template"),
     )
 
 

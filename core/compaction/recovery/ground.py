@@ -103,12 +103,6 @@ def replaced(view: View, number: int, pointer: str, value: str) -> tuple[Replace
     return edit, len(value_at(raw, pointer)) - len(value.encode())
 
 
-def removed(view: View, number: int) -> tuple[Remove, int]:
-    """Make the edit that leaves out a line, and say how many bytes that frees."""
-    raw = view.raw(number)
-    return Remove(number, view.lines[number - 1].offset, _sha256(raw)), len(raw) + 1
-
-
 def content_of(view: View, number: int) -> Any:  # noqa: ANN401 -- any JSON
     """Give the content of a line's message; None where it has none."""
     value = view.value(number)

@@ -6,17 +6,17 @@ is cut from a fork.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ...conversation import PieceKind, messages_of
-from ...summaries.cues import quote
-from ..chain import follow_chain
 from ..changes import CONTENT, at
 from ..limit_errors import LimitErrorType
-from ..plan import Harm, Operation, Refusal
+from ..plan import Refusal
 from ..project import project
-from ..protect import SINGLETONS
-from .ground import Proposal, removed
+from ..strategies.revert import revert as cut_before
+from .ground import Proposal
 from .settings import Step
 
 if TYPE_CHECKING:
@@ -26,69 +26,44 @@ if TYPE_CHECKING:
     from ..view import View
     from .ground import Ground
 
-STANDING: Final = SINGLETONS - {"last-prompt", "summary"}
-"""Lines that say how the session is set up; those two name a line, which may be cut."""
-
-_WHAT_CHARS: Final = 120
-
 
 def revert(ground: Ground) -> Proposal:
     """Cut before the last prompt, or as many prompts back as it takes and may be."""
-    left = ground.settings.max_revert - ground.counters.reverted
+    view = ground.view
     is_about_size = ground.found.error_type is not LimitErrorType.NON_EMPTY_CONTENT
-    prompts = [entry for entry in follow_chain(ground.view.entries) if _is_prompt(entry)]
-    for prompt in list(reversed(prompts))[: max(0, left)]:
-        remaining = [each for each in ground.view.entries if each.line < prompt.line]
-        sent = project(remaining)
+    prompts = [slot.entry for slot in view.slots if slot.piece.kind is PieceKind.PROMPT]
+    lines = {each.line: each for each in prompts if each.type == "user"}
+    left = max(0, min(len(lines), ground.settings.max_revert - ground.counters.reverted))
+    for line in sorted(lines, reverse=True)[:left]:
+        sent = project([each for each in view.entries if each.line < line])
         if len(messages_of(sent)) < ground.settings.min_messages:
             return _refused(
                 f"fewer than {ground.settings.min_messages} messages would be left",
                 "begin a new session",
             )
-        done = _cut(ground, prompt, sent)
+        cut = cut_before(view, line)
+        if isinstance(cut, Refusal):
+            return Proposal(Step.REVERT, missing=cut)
+        done = replace(cut, tokens_saved=view.tokens - _tokens(view, sent))
         if not is_about_size or ground.fits_after([done]):
-            return Proposal(
-                Step.REVERT,
-                (done,),
-                prompt=_words(ground.view, prompt.line),
-                reverted=prompt.uuid,
-            )
+            words, uuid = _words(view, line), lines[line].uuid
+            return Proposal(Step.REVERT, (done,), prompt=words, reverted=uuid)
     return _refused(
-        f"going back {max(0, min(left, len(prompts)))} prompts does not free enough",
-        "compact the session with --strategy, or begin a new one",
+        f"going back {left} prompts does not free enough",
+        "compact the session by hand (`ctxtop compact`), or begin a new one",
     )
 
 
-def _is_prompt(entry: Entry) -> bool:
-    return entry.type == "user" and any(each.kind is PieceKind.PROMPT for each in entry.pieces)
-
-
-def _cut(ground: Ground, prompt: Entry, sent: Sequence[Entry]) -> Operation:
-    view = ground.view
+def _tokens(view: View, sent: Sequence[Entry]) -> int:
+    """Estimate what is sent where the conversation ends earlier: perhaps before a boundary."""
     known: dict[int, int] = {}
     for slot in view.slots:
         known[slot.line] = known.get(slot.line, 0) + slot.tokens
-    after = view.overhead + sum(
+    return view.overhead + sum(
         known[entry.line]
         if entry.line in known
         else sum(view.count(piece) for piece in entry.pieces)
         for entry in sent
-    )
-    cut = [
-        removed(view, line.number)
-        for line in view.lines[prompt.line - 1 :]
-        if line.type not in STANDING
-    ]
-    return Operation(
-        strategy=Step.REVERT,
-        level=Harm.CUT,
-        line=prompt.line,
-        kind=PieceKind.PROMPT,
-        what=quote(prompt.pieces[0].text, _WHAT_CHARS),
-        why=f"everything from this prompt on is left out: {len(cut)} lines",
-        tokens_saved=view.tokens - after,
-        bytes_saved=sum(freed for _, freed in cut),
-        edits=tuple(edit for edit, _ in cut),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .ground import Ground
 
 
+_NO_SUMMARY: Final = Refusal(Step.SUMMARIZE, "no summary is smaller than what is there", "go on")
+
+
 class Finder(Protocol):
     """A strategy of `core.compaction.strategies`, as far as recovery uses it."""
 
@@ -34,8 +37,8 @@ class Finder(Protocol):
 class Summariser(Protocol):
     """Who makes the operation that puts a summary in the place of what was."""
 
-    def __call__(self, ground: Ground) -> Operation | None:
-        """Give the operation; None where no summary is smaller than what it stands for."""
+    def __call__(self, ground: Ground) -> Operation | Refusal:
+        """Give the operation, or why there is none."""
         ...
 
 
@@ -93,12 +96,11 @@ def _with_more_to_do(proposal: Proposal, ground: Ground) -> Proposal:
 
 
 def _summarised(ground: Ground, summarise: Summariser | None) -> Proposal:
-    operation = summarise(ground) if summarise else None
-    if operation is None or operation.tokens_saved <= 0:
-        return Proposal(
-            Step.SUMMARIZE,
-            missing=Refusal(Step.SUMMARIZE, "no summary is smaller than what is there", "go on"),
-        )
+    operation = summarise(ground) if summarise else _NO_SUMMARY
+    if isinstance(operation, Refusal):
+        return Proposal(Step.SUMMARIZE, missing=operation)
+    if operation.tokens_saved <= 0:
+        return Proposal(Step.SUMMARIZE, missing=_NO_SUMMARY)
     return _judged(Step.SUMMARIZE, ground, (operation,))
 
 

@@ -1,0 +1,28 @@
+"""Putting a summary in the place of what does not fit (002-86 to 002-91)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..plan import Refusal
+from ..strategies.summarise import summarise
+
+if TYPE_CHECKING:
+    from ...summaries.templates import Template
+    from ..plan import Operation
+    from ..whole import Whole
+    from .ground import Ground
+
+
+def summarise_until_it_fits(
+    ground: Ground, whole: Whole, keep: int, template: Template
+) -> Operation | Refusal:
+    """Sum up by rules with the last `keep` messages word for word, or with fewer of them.
+
+    What stays may hold the very result that is too large: half as many are tried, down to one.
+    """
+    made = summarise(whole, keep, template)
+    while keep > 1 and (isinstance(made, Refusal) or not ground.fits_after([made])):
+        keep //= 2
+        made = summarise(whole, keep, template)
+    return made
