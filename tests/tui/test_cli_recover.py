@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from ..recovering import chain, turn
-from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, user, write
+from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, text, user, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .ended import Ended
 
 TOO_LONG = "prompt is too long: 210000 tokens > 200000 maximum"
-DETAILS = {
+DETAILS: dict[str, Any] = {
     "error": "invalid_request",
     "errorDetails": f'400 {{"error":{{"type":"invalid_request_error","message":"{TOO_LONG}"}}}}',
 }
@@ -145,6 +145,26 @@ def test_a_confirmed_revert(call_ctxtop: Callable[..., Ended], transcript: Path)
     assert said["step"] == "revert"
     assert said["prompt"].startswith("why is this so large?")
     assert len(fork.read_bytes().splitlines()) == 2
+
+
+def test_a_summary_where_no_result_is_large(
+    call_ctxtop: Callable[..., Ended], transcript: Path
+) -> None:
+    """002-57: it is appended to a fork, and the newest messages stay."""
+    told = [
+        assistant(f"m{place}", content=[text(f"{place} " + "word " * 20_000)]) for place in "abcd"
+    ]
+    asked = [user(f"question {place}") for place in "abcd"]
+    lines = [line for pair in zip(asked, told, strict=True) for line in pair]
+    before = old(transcript, *lines, refusal("Prompt is too long", **DETAILS)).read_bytes()
+    ended = call_ctxtop("recover", SESSION, "--apply", "--json")
+    said = json.loads(ended.out)
+    assert ended.code == 0
+    assert (said["step"], said["plan"]["harm"]) == ("summarize", 7)
+    fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
+    added = [json.loads(line) for line in fork.read_bytes().splitlines()][9:]
+    assert [each.get("subtype") or each["type"] for each in added] == ["compact_boundary", "user"]
+    assert transcript.read_bytes() == before
 
 
 def test_no_such_session(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:

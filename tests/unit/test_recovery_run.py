@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from ctxtop.core.compaction.limit_errors import LimitErrorType
@@ -141,9 +143,8 @@ def test_two_attempts_and_then_none_for_five_minutes() -> None:
     assert code(later, last + RESET_MS) is None
 
 
-def used(**counters: int) -> Run:
-    run = locked()
-    return msgspec.structs.replace(run, counters=Counters(attempts=1, **counters))
+def used(**counters: Any) -> Run:  # noqa: ANN401 -- of any kind
+    return msgspec.structs.replace(locked(), counters=Counters(attempts=1, **counters))
 
 
 @pytest.mark.parametrize(

@@ -17,21 +17,15 @@ from .settings import Step
 from .truncate import truncate_aggressively, truncate_largest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ..view import View
     from .ground import Ground
 
+    Finder = Callable[[View], Iterable[Operation]]
+
 
 _NO_SUMMARY: Final = Refusal(Step.SUMMARIZE, "no summary is smaller than what is there", "go on")
-
-
-class Finder(Protocol):
-    """A strategy of `core.compaction.strategies`, as far as recovery uses it."""
-
-    def __call__(self, view: View) -> Iterable[Operation]:
-        """Propose operations."""
-        ...
 
 
 class Summariser(Protocol):
@@ -46,6 +40,7 @@ class Tools(msgspec.Struct, frozen=True):
     """What recovery borrows: without it the steps that need it propose nothing."""
 
     finders: Mapping[Step, tuple[Finder, ...]] = {}
+    """Strategies (`core.compaction.strategies`) by the step that uses them."""
     summarise: Summariser | None = None
 
 
