@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Keep(Protocol):
     """Where runs are kept: `core.store.recovery_rows.change_run` on an open store."""
 
-    def __call__(self, session_id: str, change: Callable[[Run | None], Run]) -> Run:
+    def __call__(self, session_id: str, change: Callable[[Run | None], Run], /) -> Run:
         """Change a session's run in one transaction, and give it."""
         ...
 
