@@ -58,9 +58,12 @@ def choose(
         proposal = propose(step, ground, tools)
         if step is Step.REVERT and not proposal.missing and not may_revert:
             proposal = msgspec.structs.replace(proposal, missing=_UNCONFIRMED)
+        operations = with_thoughts(ground.view, whole(ground, proposal))
+        if operations is None and not proposal.missing:
+            proposal = msgspec.structs.replace(proposal, missing=_BOUND)
         tried.append(proposal)
-        if proposal.missing is None:
-            return Choice(tuple(tried), _plan(ground, base, whole(ground, proposal)))
+        if operations is not None and not proposal.missing:
+            return Choice(tuple(tried), _plan(ground, base, operations))
         ground = after(ground, proposal) if step is not Step.REVERT else ground
     return Choice(tuple(tried))
 
@@ -70,8 +73,8 @@ def steps_left(ground: Ground, steps: Iterable[Step]) -> Iterator[Step]:
     return (each for each in steps if is_left(each, ground.counters, ground.settings))
 
 
-def _plan(ground: Ground, base: Base, wanted: tuple[Operation, ...]) -> Plan:
-    view, operations = ground.view, with_thoughts(ground.view, wanted)
+def _plan(ground: Ground, base: Base, operations: tuple[Operation, ...]) -> Plan:
+    view = ground.view
     places = [view.positions.get(each.line or 0, 0) for each in operations]
     position = view.overhead + min(places, default=0)
     saved = sum(each.tokens_saved for each in operations)
@@ -84,6 +87,12 @@ def _plan(ground: Ground, base: Base, wanted: tuple[Operation, ...]) -> Plan:
         break_even_requests=break_even(view.tokens, position, saved).five_minutes,
     )
 
+
+_BOUND: Final = Refusal(
+    "thinking",
+    "the model's newest thoughts hold only behind an unchanged conversation",
+    "go on",
+)
 
 _UNCONFIRMED: Final = Refusal(
     "confirm",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ..limit_errors import LimitErrorType
 from ..plan import Append, Operation, Refusal, Remove, Replace
 from ..strategies.thinking_after import binds_thinking, find_after
+from ..thoughts import is_open, thoughts_after
 from .fix_empty import fix_empty
 from .ground import Proposal
 from .revert import revert
@@ -120,13 +121,18 @@ def _judged(step: Step, ground: Ground, done: tuple[Operation, ...]) -> Proposal
     return Proposal(step, done, missing)
 
 
-def with_thoughts(view: View, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
-    """Leave out the thoughts that do not hold behind a change (rule T, compaction.md 2.5)."""
+def with_thoughts(view: View, operations: tuple[Operation, ...]) -> tuple[Operation, ...] | None:
+    """Leave out the thoughts that do not hold behind a change (rule T, compaction.md 2.5).
+
+    None where the newest answer's are among them, which must stay while its call is open.
+    """
     edits = [edit for each in operations for edit in each.edits]
     changed = [edit.line for edit in edits if isinstance(edit, Replace)]
     removed = {edit.line for edit in edits if isinstance(edit, Remove)}
     places = [slot.place for slot in view.slots if changed and slot.line >= min(changed)]
     if not places or not binds_thinking(view.model):
         return operations
+    if is_open(view) and thoughts_after(view, min(places)):
+        return None
     bound = (each for each in find_after(view, min(places)) if each.line not in removed)
     return (*operations, *bound)
