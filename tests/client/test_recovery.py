@@ -29,8 +29,17 @@ def test_the_client_goes_on_after_it(
     monkeypatch.setattr(
         sys,
         "argv",
-        ["ctxtop", "recover", session_id, "--apply", "--json"]
-        + ["--config-dir", str(lab.config), "--db", str(lab.root / "recovery.db")],
+        [
+            "ctxtop",
+            "recover",
+            session_id,
+            "--apply",
+            "--json",
+            "--config-dir",
+            str(lab.config),
+            "--db",
+            str(lab.root / "recovery.db"),
+        ],
     )
     with pytest.raises(SystemExit) as ended:
         main()
