@@ -46,11 +46,22 @@ def compare(it: Opened, name: str) -> None:
     )
 
 
+async def counted(it: Opened) -> None:
+    """Wait for the tokens of every text: they are estimated after the first scan is shown."""
+
+    def is_counted() -> bool:
+        rows = it.rows("summaries").values()
+        return bool(rows) and all("≈" in row for row in rows)
+
+    await it.until(is_counted)
+
+
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40"])
 async def test_the_fleet(demo: Stage, size: tuple[int, int], theme: str) -> None:
     async with opened(demo, size) as it:
         it.app.theme = theme
+        await counted(it)
         await it.mark(LEADER)
         compare(it, f"fleet-{size[0]}x{size[1]}-{theme}")
 
@@ -72,6 +83,7 @@ async def test_a_summary(demo: Stage) -> None:
 
 async def test_the_help(demo: Stage) -> None:
     async with opened(demo, (100, 42)) as it:
+        await counted(it)
         await it.press("question_mark")
         compare(it, "help")
 
