@@ -37,7 +37,7 @@ def turns(count: int, result_chars: int = 900) -> list[JsonLine]:
         line["parentUuid"] = parent
         lines.append(line)
         parent = line["uuid"]
-        return line["uuid"]
+        return str(parent)
 
     for turn in range(count):
         put(user(f"Please do {turn} — “ünï” \u2028 now", turn))

@@ -22,7 +22,7 @@ from .fork import as_fork, copy_beside
 from .image import AS_IT_IS, MismatchError, after, image
 from .receipts import Mode, Receipt, Receipts, Version, new_id
 from .refused import NotAppliedError, Stop, refuse
-from .settle import settle
+from .settle import begins_with, settle
 from .subject import locked, require_idle
 from .swap import swap
 from .verify import VERIFIED, verify_lines, verify_list
@@ -130,6 +130,9 @@ def _append(plan: Plan, subject: Subject) -> Receipt:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        if not begins_with(target, version):
+            # Settling takes them out again.
+            raise refuse(Stop.LIVE, "late-write", "a client wrote at the same time", PLAN_AGAIN)
 
     return commit(receipt, subject.state, write)
 

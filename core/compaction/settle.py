@@ -5,18 +5,16 @@ A receipt says what was about to be written before anything is; the file says wh
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .files import reading, sha256_of
+from .files import sha256_of
 from .fork import remove_copies
-from .image import line_of
-from .plan import Append
 from .receipts import Mode, Receipts
 from .swap import settle_leftovers
+from .take_out import take_out
 
 if TYPE_CHECKING:
     from .receipts import Receipt, Version
@@ -51,28 +49,14 @@ def _settled(receipt: Receipt, pending: Version) -> Receipt | None:
             remove_copies(target.with_suffix(""))
         return None
     if receipt.mode is Mode.APPEND:
-        _cut_torn(target, receipt)
+        take_out(target, receipt.plan)
     never = len(receipt.now.undone) == len(receipt.plan.operations)
     return None if never else replace(receipt, pending=None)
 
 
 def begins_with(path: Path, version: Version) -> bool:
-    """Say whether a file begins with what we wrote."""
+    """Say whether a file is there and begins with what we wrote. Raises other OSErrors."""
     try:
         return sha256_of(path, version.size) == (version.sha256, version.size)
-    except OSError:
+    except FileNotFoundError:
         return False
-
-
-def _cut_torn(target: Path, receipt: Receipt) -> None:
-    """Cut a beginning of what was to be appended, where nothing follows it."""
-    base = receipt.plan.base_bytes
-    edits = [edit for each in receipt.plan.operations for edit in each.edits]
-    whole = b"".join(line_of(edit) for edit in edits if isinstance(edit, Append))
-    with reading(target) as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(base)
-        found = file.read(len(whole) + 2)
-    begun = whole.startswith(found) or (b"\n" + whole).startswith(found)
-    if begun and 0 < size - base == len(found):
-        os.truncate(target, base)

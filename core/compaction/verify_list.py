@@ -6,6 +6,7 @@ Each says what is wrong, or None. They compare: damage that was there before is 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -143,7 +144,7 @@ def same_roles(seen: Seen) -> str | None:
 
     def pairs(messages: list[Entry]) -> int:
         roles = [each.role for each in messages_of(messages)]
-        return sum(1 for one, two in zip(roles, roles[1:], strict=False) if one is two)
+        return sum(1 for one, two in pairwise(roles) if one is two)
 
     if pairs(list(seen.sent)) > pairs(list(seen.listed)):
         return "an answer would follow another one"

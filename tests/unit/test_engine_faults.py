@@ -37,10 +37,9 @@ from ..transcripts import SESSION, user
 
 if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import Plan
-    from ctxtop.core.compaction.subject import Subject
 
 SEEDS: Final = 2
-CASES: Final = 200
+CASES: Final = 500
 """Of each seed and mode: over 10,000 in all."""
 
 LAST_CALL: Final = 125
@@ -73,8 +72,7 @@ class Case:
     @property
     def changed(self) -> bytes:
         lines = (line + b"\n" for line in self.data.split(b"\n"))
-        whole = b"".join(after(image(_unended(lines, self.data), self.plan.operations)))
-        return whole
+        return b"".join(after(image(_unended(lines, self.data), self.plan.operations)))
 
     def _plan(self) -> Plan:
         leaf = self.lines[-1]["leafUuid"]
@@ -84,7 +82,7 @@ class Case:
         if self.mode is not Mode.APPEND:
             numbers = result_lines(self.lines)
             chosen = self.random.sample(numbers, self.random.randint(1, len(numbers)))
-            done = masks(self.data, sorted(chosen), self.random.choice(["[m]", "ü\n\""]))
+            done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
             if self.random.random() < 0.3:
                 done.append(self._without_a_thought())
         return plan_of(self.data, done)
@@ -154,11 +152,9 @@ def carry_out(case: Case, faults: Faults) -> str:
         except KilledError:
             return "killed"
         except NotAppliedError as error:
-            assert error.stop in {Stop.LIVE, Stop.UNSAFE}, error
-            return "refused"
+            return "refused" if error.stop in {Stop.LIVE, Stop.UNSAFE} else str(error)
         except OSError as error:
-            assert error.strerror == "fault", error
-            return "failed"
+            return "failed" if error.strerror == "fault" else str(error)
     return "done"
 
 
@@ -178,7 +174,7 @@ def befall(case: Case, faults: Faults) -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("mode", list(Mode))
 def test_faults_at_every_call(tmp_path: Path, mode: Mode, seed: int) -> None:
-    ends = dict.fromkeys(("killed", "refused", "failed", "done"), 0)
+    ends: dict[str, int] = dict.fromkeys(("killed", "refused", "failed", "done"), 0)
     for number in range(CASES):
         case = Case(seed * CASES + number, mode, tmp_path / "c")
         faults = Faults()
