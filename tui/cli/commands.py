@@ -27,6 +27,7 @@ from .saves_command import saves
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
+from .undo_command import receipts, undo
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -265,6 +266,8 @@ def doctor(context: click.Context) -> int:
 group.add_command(compact)
 group.add_command(trigger)
 group.add_command(saves)
+group.add_command(undo)
+group.add_command(receipts)
 
 
 @group.command()

@@ -1,0 +1,93 @@
+"""`ctxtop receipts` and `ctxtop undo`: their codes, their JSON, and the transcript after."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.receipts import Mode
+from ctxtop.tui.cli import main
+from ctxtop.tui.cli.undo_command import state_folder, subject_of
+from ctxtop.tui.places import find_places
+
+from ..sessions_on_disk import encoded, masks, plan_of, rest, result_lines, turns
+from ..transcripts import PROJECT, SESSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = turns(3)
+DATA = encoded(LINES)
+
+
+@pytest.fixture
+def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A quiet session in a folder of its own."""
+    for name in ("CLAUDE_CONFIG_DIR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(DATA)
+    rest(path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CTXTOP_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CTXTOP_DB", str(tmp_path / "state" / "ctxtop.db"))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["ctxtop", *words])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_listed_and_taken_back(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    places = find_places(None, None)
+    subject = subject_of(places, SESSION, transcript, "/home/dev/proj")
+    plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
+    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    assert state_folder(places).parent == places.store.parent
+    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["receipt_id"], listed["state"]) == (done.receipt_id, "done")
+    assert listed["backup"] == plan.base_sha256
+    assert [each["op"] for each in listed["operations"]] == [0, 1]
+    assert run(capsys, monkeypatch, "undo", done.receipt_id[:5], "--op", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["undone"] == [1]
+    assert run(capsys, monkeypatch, "undo", done.receipt_id) == 0
+    assert "took back 1 of 2 operations" in capsys.readouterr().out
+    assert transcript.read_bytes() == DATA
+    assert run(capsys, monkeypatch, "undo", done.receipt_id) == 2
+    assert "undone already" in capsys.readouterr().err
+    assert run(capsys, monkeypatch, "receipts") == 0
+    assert "undone" in capsys.readouterr().out
+
+
+def test_refused_while_somebody_writes(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of(find_places(None, None), SESSION, transcript, None)
+    plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
+    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    with transcript.open("ab") as file:
+        file.write(b"{}\n")
+    assert run(capsys, monkeypatch, "undo", done.receipt_id) == 3
+    assert "idle: its transcript was written 0 s ago: wait" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("transcript")
+def test_no_such_receipt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "undo", "beef") == 2
+    assert "no receipt begins with 'beef'" in capsys.readouterr().err
