@@ -231,7 +231,7 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
         tool, words, given_, failed, thinking, number = step
         asked = {"file_path": f"/f{number}.py", "content": given_, "old_string": given_}
         if tool == "TodoWrite":
-            asked = {"todos": [{"content": given_, "status": "pending", "activeForm": "x"}]}  # type: ignore[dict-item]
+            asked = {"todos": [{"content": given_, "status": "pending", "activeForm": "x"}]}
         session.use(tool, words, failed=failed, thinking=thinking, **asked)
     session.say("Done.")
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,8 @@ from ...core.trigger import BUFFER, RESERVE
 from .emit import emit
 from .options import chosen, reading
 from .reading import open_reading
-from .report import FAILED, LIVE, UNSAFE, USAGE, RefusedError, say
+from .report import LIVE, UNSAFE, USAGE, RefusedError
+from .undo_command import say_refused, subject_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 TARGET: Final = 0.5
 """Of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
-
-UNVERIFIED: Final = 5
 
 _NOTHING: Final = frozenset({"nothing", "target", "futile"})
 
@@ -81,7 +80,7 @@ def compact(
         everything = target is None and (level is not None or bool(names))
         share = None if everything else (TARGET if target is None else target)
         plan = _plan(found, known, transcript, _aim(known, names, level, share), keep)
-        subject = _subject(found, known, transcript)
+        subject = subject_of(found.places, known.session_id, transcript, known.cwd)
     if is_applied and not plan.refused:
         return _apply(context, plan, subject, in_place=in_place)
     if explain is not None:
@@ -117,7 +116,8 @@ def _plan(found: Reading, session: Session, transcript: Path, aim: Aim, keep: in
     from ...core.compaction.protect import Protection
     from ...core.store.estimating import read_estimator
 
-    holder = _holder(found, session.session_id)
+    subject = subject_of(found.places, session.session_id, transcript, session.cwd)
+    holder = subject.held_by(session.session_id)
     try:
         return plan_transcript(
             session.session_id,
@@ -133,39 +133,16 @@ def _plan(found: Reading, session: Session, transcript: Path, aim: Aim, keep: in
         raise RefusedError(f"{transcript} cannot be read: {why}") from error
 
 
-def _holder(found: Reading, session_id: str) -> str | None:
-    from ...collectors.registry import read_registry
-
-    live = read_registry(found.places.folder)
-    return next((f"process {each.pid}" for each in live if each.session_id == session_id), None)
-
-
-def _subject(found: Reading, session: Session, transcript: Path) -> Subject:
-    from ...collectors.transcripts.conversation import read_conversation
-    from ...core.compaction.subject import Subject
-
-    return Subject(
-        session_id=session.session_id,
-        transcript=transcript,
-        cwd=session.cwd,
-        state=found.places.store.parent / "compaction",
-        read=read_conversation,
-        held_by=lambda session_id: _holder(found, session_id),
-    )
-
-
 def _apply(context: click.Context, plan: Plan, subject: Subject, *, in_place: bool) -> int:
     from ...core.compaction.apply import apply_plan
     from ...core.compaction.receipts import Mode
-    from ...core.compaction.refused import NotAppliedError, Stop
+    from ...core.compaction.refused import NotAppliedError
     from .compact_lines import receipt_lines, receipt_record
 
-    codes = {Stop.NOTHING: USAGE, Stop.LIVE: LIVE, Stop.UNSAFE: UNSAFE, Stop.UNVERIFIED: UNVERIFIED}
     try:
         receipt = apply_plan(plan, Mode.IN_PLACE if in_place else Mode.FORK, subject)
     except NotAppliedError as error:
-        say(f"{subject.session_id[:8]} was not changed: {error}")
-        return codes.get(error.stop, FAILED)
+        return say_refused(error)
     return emit(context, receipt_record(receipt), lambda: receipt_lines(receipt))
 
 
