@@ -73,8 +73,8 @@ class Session:
         block: JsonLine = {"type": "tool_result", "tool_use_id": call, "content": words}
         if failed:
             block["is_error"] = True
-        given = {} if details is None else {"toolUseResult": details}
-        return asking, self.add(made.user([block], **given))
+        line = made.user([block])
+        return asking, self.add(line if details is None else line | {"toolUseResult": details})
 
     def read(self, path: str, lines: int = 60, **asked: Any) -> tuple[int, int]:  # noqa: ANN401
         """A Read of a file."""

@@ -11,7 +11,7 @@ import msgspec
 from ..conversation import PieceKind
 from ..summaries.cues import quote
 from .plan import Harm, Operation, Remove, Replace
-from .pointer import PointerError, escaped, find_value
+from .pointer import PointerError, escaped
 from .stubs import is_worth
 
 if TYPE_CHECKING:
@@ -172,7 +172,12 @@ def called(slot: Slot, asked: Mapping[str, Any] | None = None) -> str:
             f" lines {start}-{start + limit - 1}" if isinstance(limit, int) else f" from {start}"
         )
     named = " ".join(part for part in (slot.piece.path or "", shown) if part)
-    return quote(f"{slot.piece.name} {named}".strip(), _WHAT_CHARS) + lines
+    return quote(_shown(f"{slot.piece.name} {named}".strip()), _WHAT_CHARS) + lines
+
+
+def _shown(text: str) -> str:
+    """Leave out the signs that a terminal or a reader would obey."""
+    return "".join(each if each.isprintable() else " " for each in text[: 4 * _WHAT_CHARS])
 
 
 def worth(view: View, slot: Slot, replacement: str) -> bool:
@@ -265,7 +270,7 @@ def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[E
     sha256 = hashlib.sha256(data).hexdigest()
     for pointer, value in changes.items():
         try:
-            find_value(data, pointer)
+            view.span(number, pointer)
         except PointerError:
             continue
         yield Replace(number, line.offset, sha256, pointer, json_text(value))
@@ -287,7 +292,7 @@ def bytes_saved(view: View, edits: Sequence[Edit]) -> int:
         if isinstance(edit, Remove):
             saved += view.lines[edit.line - 1].length + 1
         elif isinstance(edit, Replace):
-            span = find_value(view.raw(edit.line), edit.pointer)
+            span = view.span(edit.line, edit.pointer)
             saved += span.end - span.start - len(edit.value.encode())
     return saved
 

@@ -60,7 +60,12 @@ def select(view: View, aim: Aim) -> Selection:
             claimed = _Claims(chosen)
             left = None if left is None else left - sum(each.tokens_saved for each in thoughts)
             continue
-        found = [op for each in strategies for op in claimed.free(each.find(view))]
+        found: list[Operation] = []
+        for strategy in strategies:
+            some = list(claimed.free(strategy.find(view)))
+            found += some
+            for operation in some:
+                view.settle(operation.line or 0)
         for operation in _best_first(found, view):
             if left is not None and left <= 0 and operation.tokens_saved:
                 break

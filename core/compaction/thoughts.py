@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..conversation import PieceKind
 from .changes import CONTENT, at, bytes_saved, replacing
 from .plan import Operation, Remove, Replace
-from .pointer import find_value
 from .project import is_result
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _without(view: View, number: int) -> Iterator[Edit]:
     if len(left) == len(blocks):
         return
     data = view.raw(number)
-    spans = [find_value(data, f"{CONTENT}/{place}") for place in left]
+    spans = [view.span(number, f"{CONTENT}/{place}") for place in left]
     value = b"[" + b",".join(data[span.start : span.end] for span in spans) + b"]"
     yield Replace(
         number,

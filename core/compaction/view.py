@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
+from .pointer import Span, find_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 KEPT_CHARS: Final = 400
 """Of a text that is kept: what a Read asks for, a short command, the start of a result."""
+
+HELD_LINES: Final = 8
+HELD_BYTES: Final = 1 << 20
+"""Lines that are held while a strategy goes back and forth between them; a long one alone."""
 
 DIGEST_HEX: Final = 16
 """Of a text's hash, by which equal texts are known."""
@@ -124,7 +130,11 @@ class View:
         }
         self.positions: Final = {each.line: each.position for each in reversed(self.slots)}
         """Tokens of the conversation that stand before a line's first piece."""
-        self._last: tuple[int, bytes, Any] = (0, b"", None)
+        counted = Counter(each.line for each in self.slots)
+        self._alone: Final = {number for number, pieces in counted.items() if pieces == 1}
+        self._settled: Final[set[int]] = set()
+        self._held: Final[dict[int, tuple[bytes, Any]]] = {}
+        self._spans: Final[dict[tuple[int, str], Span]] = {}
 
     @property
     def tokens(self) -> int:
@@ -145,17 +155,33 @@ class View:
 
     def open(self) -> Iterator[Slot]:
         """Give what may be changed: not protected, and sent as its line holds it."""
-        return (each for each in self.slots if each.protected is None and not each.replaced)
+        return (each for each in self.slots if self.is_open(each))
+
+    def is_open(self, slot: Slot) -> bool:
+        """Say whether a slot may be changed, and none of the operations so far does."""
+        free = slot.protected is None and not slot.replaced
+        return free and slot.line not in self._settled
+
+    def settle(self, number: int) -> None:
+        """Learn that an operation changes a line: if it holds one piece, others pass it over."""
+        if number in self._alone:
+            self._settled.add(number)
 
     def raw(self, number: int) -> bytes:
         """Read a line's bytes without the line end; raises OSError."""
-        self._load(number)
-        return self._last[1]
+        return self._load(number)[0]
 
     def value(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
         """Decode a line; None for what is no JSON. It is not to be changed."""
-        self._load(number)
-        return self._last[2]
+        return self._load(number)[1]
+
+    def span(self, number: int, pointer: str) -> Span:
+        """Find where a value stands in a line; raises PointerError."""
+        data = self.raw(number)
+        found = self._spans.get((number, pointer))
+        if found is None:
+            found = self._spans[number, pointer] = find_value(data, pointer)
+        return found
 
     def count(self, piece: Piece) -> int:
         """Estimate the tokens of a piece, with what stands around it."""
@@ -165,11 +191,15 @@ class View:
         """Estimate what a slot would take with another text and no picture."""
         return self.count(replace(slot.piece, text=text, media=0))
 
-    def _load(self, number: int) -> None:
-        if self._last[0] == number:
-            return
-        data = self._source.read(self.lines[number - 1])
-        self._last = (number, data, _decoded(data))
+    def _load(self, number: int) -> tuple[bytes, Any]:
+        held = self._held.get(number)
+        if held is None:
+            if len(self._held) >= HELD_LINES or self.lines[number - 1].length > HELD_BYTES:
+                self._held.clear()
+                self._spans.clear()
+            data = self._source.read(self.lines[number - 1])
+            held = self._held[number] = (data, _decoded(data))
+        return held
 
 
 def _copies(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
@@ -205,6 +235,10 @@ def digest(text: str) -> str:
 
 def _decoded(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # Half a sign is no JSON to the fast decoder.
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            return None

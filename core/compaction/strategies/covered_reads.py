@@ -23,7 +23,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find Reads of lines that a later Read gives as they were then."""
     for touched in touches(view).values():
         for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not may_change(touch.result):
+            if touch.tool != "Read" or not may_change(view, touch.result):
                 continue
             later = next((each for each in touched[number + 1 :] if each.shows(touch)), None)
             if later is None:

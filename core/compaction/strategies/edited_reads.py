@@ -23,7 +23,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find Reads whose text is not the file's any more, though nothing read it again."""
     for touched in touches(view).values():
         for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not may_change(touch.result):
+            if touch.tool != "Read" or not may_change(view, touch.result):
                 continue
             later = next((each for each in touched[number + 1 :] if each.tool in EDITS), None)
             if later is None:

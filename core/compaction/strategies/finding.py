@@ -78,6 +78,6 @@ def touches(view: View) -> dict[str, list[Touch]]:
     return found
 
 
-def may_change(slot: Slot) -> bool:
+def may_change(view: View, slot: Slot) -> bool:
     """Say whether a slot may be changed, and is long enough for it."""
-    return slot.protected is None and not slot.replaced and slot.chars >= SHORTEST_CHARS
+    return view.is_open(slot) and slot.chars >= SHORTEST_CHARS

@@ -25,7 +25,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find Edits whose outcome a later Read of the whole file shows, or a Write replaced."""
     for touched in touches(view).values():
         for number, touch in enumerate(touched):
-            if touch.tool not in EDITS or not may_change(touch.call):
+            if touch.tool not in EDITS or not may_change(view, touch.call):
                 continue
             later = next((each for each in touched[number + 1 :] if _is_whole(each)), None)
             if later is None:

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 NAME: Final = "unchanged-reads"
 LEVEL: Final = Harm.LOSSLESS
 
+LOOKED_AT: Final = 2
+"""Newest Reads whose text is compared: a file may be read hundreds of times."""
+
 
 def find(view: View) -> Iterator[Operation]:
     """Find Reads that a later Read of the same lines repeats, with nothing changed."""
     for touched in touches(view).values():
         for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not may_change(touch.result):
+            if touch.tool != "Read" or not may_change(view, touch.result):
                 continue
             text = text_of(view, touch.result) or ""
             short = pointer(text, "unchanged in a later Read of this file")
@@ -32,7 +35,9 @@ def find(view: View) -> Iterator[Operation]:
             if not shown or not is_worth(text, short):
                 continue
             # The newest one is the one that stays.
-            later = next((each for each in reversed(shown) if _holds(view, each, text)), None)
+            later = next(
+                (each for each in shown[: -LOOKED_AT - 1 : -1] if _holds(view, each, text)), None
+            )
             if later is None:
                 continue
             why = f"read again unchanged at line {later.result.line}"

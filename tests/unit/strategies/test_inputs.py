@@ -113,7 +113,7 @@ def test_thoughts_stay_while_results_wait_for_the_model(tmp_path: Path) -> None:
         (None, True),
     ],
 )
-def test_models_that_are_not_known_bind_their_thoughts(model: str | None, binds: bool) -> None:  # noqa: FBT001
+def test_models_that_are_not_known_bind_their_thoughts(model: str | None, binds: bool) -> None:
     assert binds_thinking(model) is binds
 
 
@@ -122,7 +122,8 @@ def test_old_prose_keeps_what_was_decided(session: Session, tmp_path: Path) -> N
         f"Then I looked at part {n} of it and saw nothing new there." for n in range(60)
     )
     session.say(
-        f"The frame_decoder.py is read.\n{filler}\nWe decided to keep decode_bytes because it is fast."
+        f"The frame_decoder.py is read.\n{filler}\n"
+        "We decided to keep decode_bytes because it is fast."
     )
     session.rest()
     (found,) = found_by("old-prose", session, tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.strategies.plain_output import plain
@@ -178,7 +178,7 @@ def test_an_old_read_of_a_file_that_was_only_edited(session: Session, tmp_path: 
     ],
 )
 def test_old_results_are_masked_by_who_gave_them(
-    session: Session, tmp_path: Path, strategy: str, tool: str, asked: dict[str, str]
+    session: Session, tmp_path: Path, strategy: str, tool: str, asked: dict[str, Any]
 ) -> None:
     for other in ("Grep", "WebFetch", "mcp__db__query", "Bash"):
         if other != tool:
