@@ -59,13 +59,13 @@ def plan_transcript(
     with open_lines(path) as file:
         scan = file.scan()
         view = read_view(path, file, scan, read, counter_of, protection)
-        refused = list(_refusals(view, live))
+        refused = list(refusals(view, live))
         selection = Selection((), view.tokens)
         if not refused:
             selection = select(view, wanted)
             refused += [*selection.refused, *_too_little(view, selection, wanted)]
         if file.has_changed(scan):
-            refused.append(_CHANGED)
+            refused.append(CHANGED)
     saved = sum(each.tokens_saved for each in selection.operations)
     even = break_even(view.tokens, selection.position, saved)
     return plans.make_plan(
@@ -203,14 +203,15 @@ def _overhead(slots: Sequence[Slot], entries: Sequence[Entry]) -> int:
     return 0
 
 
-_CHANGED: Final = Refusal(
+CHANGED: Final = Refusal(
     "changed",
     "somebody wrote to the transcript while it was read",
     "wait until the session is idle, and plan again",
 )
 
 
-def _refusals(view: View, live: str | None) -> Iterator[Refusal]:
+def refusals(view: View, live: str | None) -> Iterator[Refusal]:
+    """Say why nothing is planned for a transcript at all; `live` says who has it open."""
     if live:
         yield Refusal("live", live, "close the session, or use `ctxtop trigger`")
     if any(line.length >= LONGEST_LINE - 1 for line in view.lines):

@@ -1,8 +1,11 @@
 """What failed and was fixed, and what still runs."""
 
+# ruff: noqa: ANN401 -- any field may be named
+
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from ctxtop.core.conversation import Entry, Piece, PieceKind
 from ctxtop.core.summaries.errors import mishaps, say, signature_of
@@ -11,7 +14,7 @@ from ctxtop.core.summaries.running import running_jobs
 from ..entries import called, entry, returned, touched
 
 
-def ran(command: str, call: str, said: str, *, failed: bool = False, **more: object) -> list[Entry]:
+def ran(command: str, call: str, said: str, *, failed: bool = False, **more: Any) -> list[Entry]:
     asked = called("Bash", call, command=command, **more)
     return [asked, returned("Bash", call, said, failed=failed)]
 

@@ -14,7 +14,7 @@ from ctxtop.core.compaction.whole import Whole, envelope_of, newest
 from ctxtop.core.conversation import Entry, Piece, PieceKind, messages_of
 from ctxtop.core.summaries.budget import Budget, most
 from ctxtop.core.summaries.fact import Part, fact
-from ctxtop.core.summaries.templates import FOUR
+from ctxtop.core.summaries.templates import ELEVEN, FOUR
 from ctxtop.core.summaries.verify import flaws
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,7 +104,7 @@ def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     assert (said["sessionId"], said["timestamp"], said["cwd"]) == ("s", "t", "/p")
     kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
     assert kept == [each.uuid for each in entries[-6:]]
-    other = lines_of(summarise(whole(entries), 3, FOUR, Budget(1_000)))
+    other = lines_of(summarise(whole(entries), 3, ELEVEN, Budget(2_000)))
     assert other[1]["uuid"] != said["uuid"]
 
 

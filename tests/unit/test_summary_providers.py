@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-
 import stat
 import sys
 import threading
@@ -70,7 +69,7 @@ def serving() -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
