@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import random
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import random
 
 AREAS: Final = (
     "orders", "billing", "search", "accounts", "carts", "shipping", "reviews", "stock",
@@ -17,11 +19,12 @@ NOUNS: Final = (
     "cursor", "ledger", "basket", "address", "tariff", "voucher", "shard", "token", "receipt",
     "variant", "window", "batch", "label", "parcel", "rate", "report", "session", "profile",
 )  # fmt: skip
-WORDS: Final = (
+SAID: Final = (
     "the route answers with a cursor and the test that failed reads it twice because the "
     "migration renamed a column while an older caller still asked for the old one and nobody "
     "noticed until the nightly export came back empty for every tenant with more than one shard"
-).split()
+)
+WORDS: Final = tuple(SAID.split(" "))
 
 
 class CodeBase:
@@ -49,9 +52,7 @@ class CodeBase:
         pick = self._random.choice
         name = f"{pick(VERBS)}_{pick(NOUNS)}_{pick(NOUNS)}"
         owner = f"{pick(NOUNS).title()}{pick(NOUNS).title()}"
-        lines = [
-            f"def {name}(self, {pick(NOUNS)}: {owner}, limit: int = {self._random.randint(2, 900)}):"
-        ]
+        lines = [f"def {name}(self, {pick(NOUNS)}: {owner}, limit={self._random.randint(2, 900)}):"]
         lines.append(f'    """{self.sentence(self._random.randint(6, 14)).capitalize()}."""')
         for _ in range(self._random.randint(4, 12)):
             one, other = pick(NOUNS), pick(VERBS)

@@ -80,7 +80,9 @@ def _done(entries: Sequence[Entry]) -> list[str]:
         if piece.kind is not PieceKind.TOOL_INPUT or piece.name not in TODO_TOOLS:
             continue
         todos = input_of(piece).get("todos")
-        for todo in todos if isinstance(todos, list) else ():
-            if isinstance(todo, dict) and todo.get("status") in DONE and todo.get("content"):
-                found.append(str(todo["content"]))
+        found.extend(
+            str(todo["content"])
+            for todo in (todos if isinstance(todos, list) else ())
+            if isinstance(todo, dict) and todo.get("status") in DONE and todo.get("content")
+        )
     return list(dict.fromkeys(found))

@@ -12,6 +12,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from .code_base import NOUNS, VERBS, CodeBase
 from .probes import Kind, Probe
@@ -32,10 +33,19 @@ LOOKS_BACK: Final = 0.02
 0 to 5 % of the references lose their source where old results are masked (compaction.md 1.4)."""
 PROMPT_EVERY: Final = 14
 """Steps from one prompt of the person to the next: median of the recorded sessions, roughly."""
+READ_IN_PART: Final = 0.5
+"""Share of the reads of a long file that ask for some of its lines."""
 NEEDLE_EVERY: Final = 9
 """Steps from one needle to the next: 50 to 200 of a session (compaction.md 4.3)."""
 IMAGE_BYTES: Final = 60_000
 """Of a screenshot, before base64."""
+
+BIRDS: Final = (
+    "heron", "osprey", "bittern", "plover", "godwit", "wryneck", "hoopoe", "siskin", "dunlin",
+    "avocet", "curlew", "fulmar",
+)  # fmt: skip
+STONES: Final = ("quartz", "beryl", "jasper", "garnet", "zircon", "opal", "agate", "topaz")
+"""Of what needles are about: words that stand nowhere else."""
 
 RULES: Final = (
     "Never touch the {noun} table of production.",
@@ -59,7 +69,11 @@ class Work(msgspec.Struct, frozen=True):
 
 
 WORKS: Final = (
-    Work("web work", 180_000, {"read": 34, "edit": 30, "run": 14, "search": 12, "write": 6, "todo": 5}),
+    Work(
+        "web work",
+        180_000,
+        {"read": 34, "edit": 30, "run": 14, "search": 12, "write": 6, "todo": 5},
+    ),
     Work(
         "debugging",
         260_000,
@@ -124,7 +138,8 @@ class _Session:
         self.focus: list[str] = []
         """Files that the work is about just now."""
         self.todos: list[dict[str, str]] = []
-        self.needle = ""
+        self.waiting: list[tuple[str, Probe]] = []
+        """The needle that the next output is to hide."""
         self.steps: dict[str, Callable[[], None]] = {
             "read": self.read, "edit": self.edit, "write": self.write, "run": self.run,
             "test": self.test, "search": self.search, "fetch": self.fetch, "web": self.web,
@@ -169,42 +184,46 @@ class _Session:
         self.writer.prompt(words)
 
     def plant(self) -> None:
-        """Hide a needle in the next result, or say it as a decision."""
-        number = len(self.needles) + 1
-        noun, verb = self.random.choice(NOUNS), self.random.choice(VERBS)
-        topic = f"{verb}-{noun}-{number}"
-        port = 20_000 + self.random.randrange(40_000)
+        """Say a decision that must be found again, or have an output hide something."""
+        if self.waiting:
+            return
+        number = len(self.needles)
+        topic = f"{BIRDS[number % len(BIRDS)]}-{STONES[number // len(BIRDS) % len(STONES)]}"
+        question = topic.replace("-", " ")
         if number % 3 == 0:
-            answer = f"{noun.upper()}_{verb.upper()}_{number}"
+            answer = f"{self.random.choice(NOUNS)}_{self.random.choice(VERBS)}_{number}".upper()
             self.writer.say(
                 f"I decided for {topic} to read {answer} instead of the old setting, because "
                 f"{self.code.sentence(9)}."
             )
+            self.needles.append(Probe(Kind.PLANTED, question, answer, self.writer.line))
         elif number % 3 == 1:
-            answer = f"{port}"
-            self.needle = f"error: service {topic} refused at localhost:{port}"
+            answer = str(20_000 + self.random.randrange(40_000))
+            text = f"error: service {topic} refused at localhost:{answer}"
+            self.waiting.append((text, Probe(Kind.PLANTED, question, answer)))
         else:
             answer = f"{self.random.randrange(9)}.{self.random.randrange(40)}.{number}"
-            self.needle = f"installed {topic} version {answer}"
-        self.needles.append(
-            Probe(Kind.PLANTED, f"{verb} {noun} {number}", answer, self.writer.line)
-        )
+            text = f"installed {topic} version {answer}"
+            self.waiting.append((text, Probe(Kind.PLANTED, question, answer)))
 
     def about(self) -> str:
         """Name something as the model does: mostly what it just saw."""
         if not self.seen:
             return ""
         if self.random.random() < LOOKS_BACK:
-            return f"As in `{self.random.choice(self.seen)}`."
-        return f"Now `{self.random.choice(self.seen[-6:])}`."
+            named = f"As in `{self.random.choice(self.seen)}`"
+        else:
+            named = f"Now `{self.random.choice(self.seen[-6:])}`"
+        return f"{named}: {self.code.sentence(self.random.randint(5, 40))}."
 
     def hidden(self, text: str) -> str:
-        """Put the needle that waits into a result, at its middle."""
-        if not self.needle:
+        """Put the needle that waits into an output, at its middle."""
+        if not self.waiting:
             return text
+        needle, probe = self.waiting.pop()
+        self.needles.append(replace(probe, line=self.writer.line + 2))
         lines = text.split("\n")
-        lines.insert(len(lines) // 2, self.needle)
-        self.needle = ""
+        lines.insert(len(lines) // 2, needle)
         return "\n".join(lines)
 
     def here(self) -> str:
@@ -220,7 +239,7 @@ class _Session:
     def read(self, path: str | None = None) -> None:
         path = path or self.here()
         lines = len(self.code.files[path])
-        part = self.random.random() < 0.3 and lines > 60
+        part = self.random.random() < READ_IN_PART and lines > 60
         offset = self.random.randrange(1, lines - 40) if part else 1
         given = {"file_path": path} | ({"offset": offset, "limit": 40} if part else {})
         shown = self.code.shown(path, offset, 40 if part else None)
@@ -236,7 +255,7 @@ class _Session:
         before = "\n".join(self.code.files[path])
         if self.random.random() < 0.06:
             old = f"def {self.random.choice(VERBS)}_{self.random.choice(NOUNS)}_missing():"
-            error = f"<tool_use_error>String to replace not found in file.\nString: {old}</tool_use_error>"
+            error = f"<tool_use_error>String to replace not found in file: {old}</tool_use_error>"
             given = {"file_path": path, "old_string": old, "new_string": "pass"}
             self.writer.call("Edit", given, error, f"Error: {error}", failed=True)
             return
@@ -330,8 +349,8 @@ class _Session:
     def web(self) -> None:
         query = self.code.sentence(5)
         rows = [
-            f"- [{self.code.sentence(5)}](https://blog.example.org/{self.random.choice(NOUNS)}/{n}): "
-            f"{self.code.sentence(26)}"
+            f"- [{self.code.sentence(5)}](https://blog.example.org/"
+            f"{self.random.choice(NOUNS)}/{n}): {self.code.sentence(26)}"
             for n in range(10)
         ]
         found = self.hidden("\n".join(rows))

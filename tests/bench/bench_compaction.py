@@ -1,0 +1,201 @@
+"""What a compaction frees and what it keeps, without a model to judge it (compaction.md 4.2).
+
+Over the recorded sessions of the shared corpus and long sessions that are made here, with
+needles in them: each level of harm with all that is below it, the client's own summaries at the
+boundaries that were recorded, and cozempic. Regret is found by compacting a session as it
+stood at several moments of its history and looking at what the model really said next.
+Usage: python -m tests.bench.bench_compaction, with CTXTOP_SHARED naming the shared folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.project import project
+
+from .evaluation.cozempic import PRESCRIPTIONS, VERSION, Cozempic
+from .evaluation.figures import Figures, case_of, judge, total, untouched
+from .evaluation.replay import RefusedError, Replayed, replay
+from .evaluation.sessions import WORKS, make_session
+from .growth_steps import SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ctxtop.core.conversation import Entry
+
+    from .evaluation.figures import Case
+    from .evaluation.replay import Compact
+    from .evaluation.share import Share
+
+SMALLEST: Final = 20_000
+"""Tokens of a recorded conversation that is worth a plan."""
+
+COLUMNS: Final[tuple[tuple[str, Callable[[Figures], Share]], ...]] = (
+    ("context", lambda all_: all_.context),
+    ("file", lambda all_: all_.file),
+    ("user", lambda all_: all_.user),
+    ("rules", lambda all_: all_.rules),
+    ("things", lambda all_: all_.entities),
+    ("3 refs", lambda all_: all_.heavy),
+    ("files", lambda all_: all_.artifacts),
+    ("precise", lambda all_: all_.precision),
+    ("probes", lambda all_: all_.probes),
+    ("needles", lambda all_: all_.needles),
+    ("leaks", lambda all_: all_.leaks),
+)
+LEGEND: Final = (
+    "freed: context tokens, file bytes. Kept: the person's words, rules, things named by weight,"
+    " those referred to twice or more, files touched and those rightly said to be, questions"
+    " answered, planted needles. Leaks: things of another session that are answered. Regret:"
+    " references whose only source is gone. Again: tokens fetched again, of those saved. Pays:"
+    " requests until a warm cache has paid. Denser: things named per token against before."
+)
+
+
+def main() -> None:
+    """Print the figures."""
+    print(__doc__)
+    with tempfile.TemporaryDirectory(prefix="ctxtop-bench-") as name:
+        folder = Path(name)
+        made, recorded = made_cases(folder), recorded_cases()
+        for group, cases in (("made sessions", made), ("recorded sessions", recorded)):
+            if cases:
+                print_cases(group, cases)
+        ways = [*peer_ways(folder)]
+        for group, cases in (("made sessions", made), ("recorded sessions", recorded)):
+            if cases:
+                print(f"\n== {group}\n{head()}")
+                for way, compact in ways:
+                    print(row(way, *of_way(cases, compact, folder)), flush=True)
+        print(f"\n{LEGEND}")
+
+
+def made_cases(folder: Path) -> list[Case]:
+    """Make the long sessions, and read them."""
+    made_in = folder / "made"
+    made_in.mkdir()
+    found: list[Case] = []
+    other: Sequence[Entry] = ()
+    for work in WORKS:
+        made = make_session(work, made_in)
+        found.append(
+            case_of(
+                made.name,
+                made.path,
+                needles=made.needles,
+                rules=made.rules,
+                other=other,
+                is_real=False,
+            )
+        )
+        other = found[-1].original
+    return found
+
+
+def recorded_cases() -> list[Case]:
+    """Read the recorded sessions that are large enough."""
+    folder = SHARED / "corpus"
+    if not folder.is_dir():
+        print(f"no corpus at {folder} (CTXTOP_SHARED names it): made sessions alone are measured")
+        return []
+    found: list[Case] = []
+    other: Sequence[Entry] = ()
+    for path in transcripts(folder):
+        case = case_of(f"{path.parent.name}/{path.stem[:8]}", path, other=other, is_real=True)
+        if case.size >= SMALLEST:
+            found.append(case)
+            other = case.original
+    return found
+
+
+def transcripts(folder: Path) -> list[Path]:
+    """List the sessions of a corpus; their agents' files are no sessions."""
+    paths = [*folder.glob("older/*.jsonl"), *folder.glob("newer/*.jsonl")]
+    return sorted([*paths, *folder.glob("current/config/projects/*/*.jsonl")])
+
+
+def peer_ways(folder: Path) -> Iterable[tuple[str, Compact]]:
+    """Give cozempic's prescriptions, where it can be installed."""
+    try:
+        peer = Cozempic(folder / "cozempic")
+    except RefusedError as error:
+        print(f"{error}: it is not compared", file=sys.stderr)
+        return
+    for prescription in PRESCRIPTIONS:
+        yield f"cozempic {VERSION} {prescription}", partial(_treat, peer, prescription)
+
+
+def _treat(peer: Cozempic, prescription: str, path: Path) -> bytes:
+    return peer.treat(path, prescription)
+
+
+def of_way(
+    cases: Sequence[Case], compact: Compact, folder: Path
+) -> tuple[Figures, Replayed, float]:
+    """Judge one way to compact over sessions, with the seconds that it took for all of them."""
+    figures: list[Figures] = []
+    replayed = Replayed()
+    seconds = 0.0
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    for case in cases:
+        started = time.perf_counter()
+        try:
+            data = compact(case.path)
+        except RefusedError:
+            figures.append(untouched(case))
+            continue
+        seconds += time.perf_counter() - started
+        after = scratch / case.path.name
+        after.write_bytes(data)
+        sizes = case.path.stat().st_size, len(data)
+        figures.append(judge(case, project(read_conversation(after)), sizes))
+        replayed += replay(case, compact, scratch)
+    return total(figures), replayed, seconds
+
+
+def print_cases(group: str, cases: Sequence[Case]) -> None:
+    """Say what is measured."""
+    print(f"\n{group}: {len(cases)}")
+    for case in cases:
+        print(
+            f"  {case.name:24} {case.size:9,} tokens {case.path.stat().st_size / 1e6:6.2f} MB"
+            f"  {len(case.weighed):6,} things {len(case.probes):4} questions"
+            f" {len(case.rules):3} rules"
+        )
+
+
+def head() -> str:
+    """Name the columns."""
+    names = [f"{name:>8}" for name, _ in COLUMNS]
+    more = [f"{name:>7}" for name in ("regret", "again", "pays", "denser", "refused", "grown", "s")]
+    return f"{'':30}" + "".join(names) + "".join(more)
+
+
+def row(name: str, figures: Figures, replayed: Replayed, seconds: float) -> str:
+    """Say all figures of one way."""
+    cells = "".join(f"{percent(of(figures)):>8}" for _, of in COLUMNS)
+    paid, denser = figures.paid_after, figures.denser
+    return (
+        f"{name:30}{cells}{percent(replayed.regret):>7}{percent(replayed.refetched):>7}"
+        f"{'–' if paid is None else f'{paid:.0f}':>7}"
+        f"{'–' if denser is None else f'{denser:.2f}':>7}"
+        f"{figures.refused:>4}/{figures.sessions:<2}{figures.grown:>7}{seconds:>7.1f}"
+    )
+
+
+def percent(share: Share) -> str:
+    """Write a share; with two digits where it is nearly all."""
+    ratio = share.ratio
+    return "–" if ratio is None else f"{ratio:.2%}"
+
+
+if __name__ == "__main__":
+    main()
