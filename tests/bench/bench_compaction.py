@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
-
+from .evaluation.boundaries import compactions_of, newest_within
 from .evaluation.cozempic import PRESCRIPTIONS, VERSION, Cozempic
-from .evaluation.figures import Figures, case_of, judge, total, untouched
-from .evaluation.replay import RefusedError, Replayed, replay
+from .evaluation.faults import contaminated, stale
+from .evaluation.figures import Figures, case_of, judge, sent_from, total, untouched
+from .evaluation.ledgers import context_tokens
+from .evaluation.replay import RefusedError, Replayed, judge_moment, replay
 from .evaluation.sessions import WORKS, make_session
-from .growth_steps import SHARED
+from .growth_steps import CORPORA, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .evaluation.figures import Case
     from .evaluation.replay import Compact
     from .evaluation.share import Share
+
+CORPUS: Final = SHARED / "corpus"
 
 SMALLEST: Final = 20_000
 """Tokens of a recorded conversation that is worth a plan."""
@@ -64,10 +66,11 @@ def main() -> None:
     print(__doc__)
     with tempfile.TemporaryDirectory(prefix="ctxtop-bench-") as name:
         folder = Path(name)
-        made, recorded = made_cases(folder), recorded_cases()
+        made, recorded = made_cases(folder), recorded_cases(folder)
         for group, cases in (("made sessions", made), ("recorded sessions", recorded)):
             if cases:
                 print_cases(group, cases)
+        print_boundaries(folder)
         ways = [*peer_ways(folder)]
         for group, cases in (("made sessions", made), ("recorded sessions", recorded)):
             if cases:
@@ -99,26 +102,28 @@ def made_cases(folder: Path) -> list[Case]:
     return found
 
 
-def recorded_cases() -> list[Case]:
-    """Read the recorded sessions that are large enough."""
-    folder = SHARED / "corpus"
-    if not folder.is_dir():
-        print(f"no corpus at {folder} (CTXTOP_SHARED names it): made sessions alone are measured")
+def recorded_cases(folder: Path) -> list[Case]:
+    """Read the recorded sessions that are large enough, and those that were compacted before."""
+    if not CORPUS.is_dir():
+        print(f"no corpus at {CORPUS} (CTXTOP_SHARED names it): made sessions alone are measured")
         return []
     found: list[Case] = []
     other: Sequence[Entry] = ()
-    for path in transcripts(folder):
-        case = case_of(f"{path.parent.name}/{path.stem[:8]}", path, other=other, is_real=True)
-        if case.size >= SMALLEST:
-            found.append(case)
-            other = case.original
+    before = folder / "before"
+    before.mkdir()
+    for path in transcripts():
+        cut = [(each.name, each.written_before(before)) for each in compactions_of(path)]
+        for name, file in [(f"{path.parent.name} {path.stem[:8]}", path), *cut]:
+            case = case_of(name, file, other=other, is_real=True)
+            if case.size >= SMALLEST:
+                found.append(case)
+                other = case.original
     return found
 
 
-def transcripts(folder: Path) -> list[Path]:
-    """List the sessions of a corpus; their agents' files are no sessions."""
-    paths = [*folder.glob("older/*.jsonl"), *folder.glob("newer/*.jsonl")]
-    return sorted([*paths, *folder.glob("current/config/projects/*/*.jsonl")])
+def transcripts() -> list[Path]:
+    """List the sessions that people really had; `current` was made by a scripted API."""
+    return sorted(path for corpus in CORPORA for path in (CORPUS / corpus).glob("*.jsonl"))
 
 
 def peer_ways(folder: Path) -> Iterable[tuple[str, Compact]]:
@@ -156,9 +161,36 @@ def of_way(
         after = scratch / case.path.name
         after.write_bytes(data)
         sizes = case.path.stat().st_size, len(data)
-        figures.append(judge(case, project(read_conversation(after)), sizes))
+        figures.append(judge(case, sent_from(after), sizes))
         replayed += replay(case, compact, scratch)
     return total(figures), replayed, seconds
+
+
+def print_boundaries(folder: Path) -> None:
+    """Compare with the client's own summaries, each at the tokens that it left."""
+    ways: dict[str, list[tuple[Figures, Replayed]]] = {}
+    faults: list[str] = []
+    for path in transcripts():
+        for each in compactions_of(path):
+            case = case_of(each.name, each.written_before(folder), is_real=True)
+            budget = context_tokens(each.after, case.tokens.tokens)
+            contexts = {"the client's summary": each.after}
+            contexts["the newest alone"] = newest_within(each.before, budget, case.tokens)
+            for way, after in contexts.items():
+                figures = judge(case, after, (0, 0))
+                replayed = judge_moment(each.before, after, each.later, case)
+                ways.setdefault(way, []).append((figures, replayed))
+            faults.append(
+                f"  {each.name}: {case.size:,} to {budget:,} tokens; the client's summary holds"
+                f" {len(stale(each.summary, each.before))} done things to be pending and"
+                f" {len(contaminated(each.summary, each.before))} foreign lines to be the person's"
+            )
+    if ways:
+        print(f"\n== at the client's own boundaries, at equal budget\n{head()}")
+        for way, found in ways.items():
+            replayed = sum((one for _, one in found), Replayed())
+            print(row(way, total([figures for figures, _ in found]), replayed, 0))
+        print("\n".join(faults))
 
 
 def print_cases(group: str, cases: Sequence[Case]) -> None:
@@ -176,6 +208,7 @@ def head() -> str:
     """Name the columns."""
     names = [f"{name:>8}" for name, _ in COLUMNS]
     more = [f"{name:>7}" for name in ("regret", "again", "pays", "denser", "refused", "grown", "s")]
+    more[4] = f"{'refused':>8}"
     return f"{'':30}" + "".join(names) + "".join(more)
 
 
@@ -187,7 +220,7 @@ def row(name: str, figures: Figures, replayed: Replayed, seconds: float) -> str:
         f"{name:30}{cells}{percent(replayed.regret):>7}{percent(replayed.refetched):>7}"
         f"{'–' if paid is None else f'{paid:.0f}':>7}"
         f"{'–' if denser is None else f'{denser:.2f}':>7}"
-        f"{figures.refused:>4}/{figures.sessions:<2}{figures.grown:>7}{seconds:>7.1f}"
+        f"{figures.refused:>5}/{figures.sessions:<2}{figures.grown:>7}{seconds:>7.1f}"
     )
 
 

@@ -32,6 +32,12 @@ class Compaction(msgspec.Struct, frozen=True):
     """The next ten requests."""
     summary: str
 
+    def written_before(self, folder: Path) -> Path:
+        """Write the transcript as it stood before the compaction."""
+        path = folder / f"{self.path.stem}.before-{self.offset}.jsonl"
+        path.write_bytes(self.path.read_bytes()[: self.offset])
+        return path
+
 
 def compactions_of(path: Path) -> Iterator[Compaction]:
     """Find the compactions of a transcript that have a summary and something before it."""
@@ -51,7 +57,7 @@ def compactions_of(path: Path) -> Iterator[Compaction]:
         )
         if before and summary:
             later = next_requests(_until_boundary(rest[answer:]))
-            name = f"{path.stem[:8]} line {entry.line}"
+            name = f"{path.stem[:8]} at {entry.line}"
             yield Compaction(name, path, entry.offset, before, after, later, summary)
 
 

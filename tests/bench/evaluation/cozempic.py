@@ -40,10 +40,10 @@ class Cozempic:
         self._folder: Final = folder
         self._home: Final = folder / "home"
         self._home.mkdir(parents=True)
-        python = folder / "venv" / "bin" / "python"
+        python = str(folder / "venv" / "bin" / "python")
         install = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
         for command in (
-            [sys.executable, "-m", "venv", folder / "venv"],
+            [sys.executable, "-m", "venv", str(folder / "venv")],
             [*install, f"cozempic=={VERSION}"],
         ):
             try:
@@ -57,8 +57,8 @@ class Cozempic:
         shutil.rmtree(copy.parent, ignore_errors=True)
         copy.parent.mkdir()
         copy.write_bytes(path.read_bytes())
-        program = self._folder / "venv" / "bin" / "cozempic"
-        command = [program, "treat", copy, "-rx", prescription, "--execute"]
+        program = str(self._folder / "venv" / "bin" / "cozempic")
+        command = [program, "treat", str(copy), "-rx", prescription, "--execute"]
         home = {"HOME": str(self._home), "CLAUDE_CONFIG_DIR": str(self._home / ".claude")}
         environment = {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"} | _OFF | home
         try:

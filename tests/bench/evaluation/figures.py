@@ -6,11 +6,12 @@ import statistics
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
 from ctxtop.core.compaction.project import project
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.estimate import Estimator
 from ctxtop.core.material import CountedOnce
+from ctxtop.core.thinking import without_dropped
 
 from .entities import HEAVY, density, entity_retention, inflated, weights
 from .kept import (
@@ -97,10 +98,15 @@ class Figures(msgspec.Struct, frozen=True):
         return statistics.median(self.density) if self.density else None
 
 
+def sent_from(path: Path) -> list[Entry]:
+    """List what the model would be sent if a transcript were resumed now."""
+    sent = project(read_conversation(path))
+    return without_dropped(sent, _model_of(sent))
+
+
 def counter_of(entries: Sequence[Entry]) -> CountedOnce:
     """Count for the model of a conversation with what ctxtop ships, nothing learnt."""
-    model = next((each.model for each in reversed(entries) if each.output_tokens), None)
-    return CountedOnce(Estimator({}).of(model))
+    return CountedOnce(Estimator({}).of(_model_of(entries)))
 
 
 def index_of(entries: Sequence[Entry]) -> Index:
@@ -118,7 +124,7 @@ def case_of(
     is_real: bool,
 ) -> Case:
     """Read a session and make its questions; `other` is a session whose things must not show."""
-    original = project(read_conversation(path))
+    original = sent_from(path)
     counter = counter_of(original)
     index = index_of(original)
     asked = [*needles, *probes_of(original)]
@@ -130,7 +136,11 @@ def case_of(
         size=context_tokens(original, counter.tokens),
         weighed=weights(original),
         probes=tuple(probe for probe in asked if is_answered(probe, index)),
-        strange=tuple(negative_probes(original, other, LEAKS_ASKED)),
+        strange=tuple(
+            probe
+            for probe in negative_probes(original, other, LEAKS_ASKED)
+            if not is_answered(probe, index)
+        ),
         rules=tuple(constraints_of(original) if rules is None else rules),
         is_real=is_real,
     )
@@ -193,6 +203,11 @@ def total(figures: Sequence[Figures]) -> Figures:
         refused=sum(each.refused for each in figures),
         sessions=sum(each.sessions for each in figures),
     )
+
+
+def _model_of(entries: Sequence[Entry]) -> str | None:
+    answers = (each.model for each in reversed(entries) if each.model)
+    return next((model for model in answers if model != SYNTHETIC), None)
 
 
 def _empty(entries: Sequence[Entry]) -> int:

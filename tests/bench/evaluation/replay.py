@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
 from ctxtop.core.conversation import Role
 
+from .figures import sent_from
 from .ledgers import context_tokens
 from .regret import next_requests, refetched, regret
 from .share import Share
@@ -59,14 +59,14 @@ def replay(case: Case, compact: Compact, folder: Path, moments: int = MOMENTS) -
     for at in moments_of(entries, moments):
         path = folder / case.path.name
         path.write_bytes(data[:at])
-        before = project(read_conversation(path))
+        before = sent_from(path)
         if context_tokens(before, case.tokens.tokens) < SMALLEST:
             continue
         try:
             path.write_bytes(compact(path))
         except RefusedError:
             continue
-        after = project(read_conversation(path))
+        after = sent_from(path)
         later = next_requests([each for each in entries if each.offset >= at])
         found += judge_moment(before, after, later, case)
     return found

@@ -260,7 +260,7 @@ class _Session:
             self.writer.call("Edit", given, error, f"Error: {error}", failed=True)
             return
         old, new = self.code.change(path)
-        given = {"file_path": path, "old_string": old, "new_string": new, "replace_all": False}
+        given = {"file_path": path, "old_string": old, "new_string": new}
         side = {
             "filePath": path,
             "oldString": old,

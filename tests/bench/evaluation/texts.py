@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.conversation import PieceKind
-from ctxtop.core.piece_count import said
+from ctxtop.core.summaries.artifacts import input_of, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,8 +23,10 @@ whose texts many transcripts lack."""
 
 @lru_cache(maxsize=200_000)
 def text_of(piece: Piece) -> str:
-    """Give a piece's text with the file it is about; a call's values without JSON's escapes."""
-    text, _ = said(piece)
+    """Give a piece's text with the file it is about; of a call its values, without JSON's escapes."""
+    text = piece.text
+    if piece.kind is PieceKind.TOOL_INPUT:
+        text = "\n".join(value for _, value in texts_in(input_of(piece)))
     return f"{piece.path}\n{text}" if piece.path and piece.path not in text else text
 
 
