@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import statistics
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
 from ctxtop.core.compaction.project import project
-from ctxtop.core.conversation import PieceKind
 from ctxtop.core.estimate import Estimator
 from ctxtop.core.material import CountedOnce
 from ctxtop.core.thinking import without_dropped
@@ -25,7 +26,7 @@ from .ledgers import break_even, context_tokens, tokens_before_change
 from .passages import Index, passages_of
 from .probes import Kind, Probe, is_answered, negative_probes, probes_of
 from .share import Share, together
-from .texts import pieces_of, texts_of
+from .texts import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,6 +41,9 @@ LEAKS_ASKED: Final = 20
 """Negative probes of a session: enough to see that something leaks."""
 
 
+_NO_CONTENT: Final = re.compile(rb'"content":\s*\[\s*\]')
+
+
 class Case(msgspec.Struct, frozen=True):
     """A session to be judged, with what is asked of it; made once, for all ways."""
 
@@ -49,13 +53,14 @@ class Case(msgspec.Struct, frozen=True):
     tokens: CountedOnce
     size: int
     """Tokens of the conversation."""
+    bytes: int
+    """Of the file."""
     weighed: dict[str, int]
     probes: tuple[Probe, ...]
     """Those that O itself answers."""
     strange: tuple[Probe, ...]
     """Those that nothing may answer."""
     rules: tuple[str, ...]
-    is_real: bool
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -121,7 +126,6 @@ def case_of(
     needles: Iterable[Probe] = (),
     rules: Iterable[str] | None = None,
     other: Sequence[Entry] = (),
-    is_real: bool,
 ) -> Case:
     """Read a session and make its questions; `other` is a session whose things must not show."""
     original = sent_from(path)
@@ -134,6 +138,7 @@ def case_of(
         original=original,
         tokens=counter,
         size=context_tokens(original, counter.tokens),
+        bytes=path.stat().st_size,
         weighed=weights(original),
         probes=tuple(probe for probe in asked if is_answered(probe, index)),
         strange=tuple(
@@ -142,12 +147,11 @@ def case_of(
             if not is_answered(probe, index)
         ),
         rules=tuple(constraints_of(original) if rules is None else rules),
-        is_real=is_real,
     )
 
 
-def judge(case: Case, compacted: Sequence[Entry], sizes: tuple[int, int]) -> Figures:
-    """Take all figures of a compacted context; `sizes` are the file's bytes before and after."""
+def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
+    """Take all figures of a compacted context; `data` is its file, empty where it has none."""
     counter = case.tokens.tokens
     size = context_tokens(compacted, counter)
     index = index_of(compacted)
@@ -158,7 +162,7 @@ def judge(case: Case, compacted: Sequence[Entry], sizes: tuple[int, int]) -> Fig
     before = density(case.original, case.size)
     return Figures(
         context=Share(case.size - size, case.size),
-        file=Share(sizes[0] - sizes[1], sizes[0]),
+        file=Share(case.bytes - len(data), case.bytes) if data else Share(),
         user=user_text_kept(case.original, compacted),
         entities=entity_retention(case.weighed, compacted),
         heavy=entity_retention(case.weighed, compacted, HEAVY),
@@ -169,7 +173,7 @@ def judge(case: Case, compacted: Sequence[Entry], sizes: tuple[int, int]) -> Fig
         needles=Share(sum(planted), len(planted)),
         leaks=Share(sum(is_answered(each, index) for each in case.strange), len(case.strange)),
         grown=len(inflated(case.original, compacted)),
-        empty=_empty(compacted),
+        empty=_empty(data),
         density=(density(compacted, size) / before,) if before else (),
         break_even=(paid,) if paid is not None else (),
         sessions=1,
@@ -178,7 +182,7 @@ def judge(case: Case, compacted: Sequence[Entry], sizes: tuple[int, int]) -> Fig
 
 def untouched(case: Case) -> Figures:
     """Give the figures of a session that was refused: nothing is freed, all is kept."""
-    whole = judge(case, case.original, (case.path.stat().st_size,) * 2)
+    whole = judge(case, case.original, case.path.read_bytes())
     return msgspec.structs.replace(whole, refused=1, density=(), break_even=())
 
 
@@ -210,9 +214,14 @@ def _model_of(entries: Sequence[Entry]) -> str | None:
     return next((model for model in answers if model != SYNTHETIC), None)
 
 
-def _empty(entries: Sequence[Entry]) -> int:
-    return sum(
-        not piece.text and not piece.media
-        for piece in pieces_of(entries)
-        if piece.kind in {PieceKind.TEXT, PieceKind.PROMPT}
-    )
+def _empty(data: bytes) -> int:
+    lines = (line for line in data.split(b"\n") if _NO_CONTENT.search(line))
+    return sum(_content_of(line) == [] for line in lines)
+
+
+def _content_of(line: bytes) -> object:
+    try:
+        said = json.loads(line)["message"]["content"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return said

@@ -138,8 +138,15 @@ def _printed(piece: Piece, asked: str, line: int) -> Iterator[Probe]:
 
 def _artifact(entries: Sequence[Entry]) -> Iterator[Probe]:
     for use in artifacts_of(entries).files:
-        if use.edits or use.writes:
-            yield Probe(Kind.ARTIFACT, f"file changed {_basename(use.path)}", use.path, use.line)
+        done = "changed" if use.edits or use.writes else "read"
+        yield Probe(Kind.ARTIFACT, f"file {done} {_basename(use.path)}", use.path, use.line)
+    for entry in entries:
+        for piece in entry.pieces:
+            if piece.kind is PieceKind.TOOL_INPUT and piece.name == "Bash":
+                asked = input_of(piece)
+                command, why = str(asked.get("command", "")), str(asked.get("description", ""))
+                if why and len(command) <= ANSWER_CHARS:
+                    yield Probe(Kind.ARTIFACT, f"command to {why}", command, entry.line)
 
 
 def _decision(entries: Sequence[Entry]) -> Iterator[Probe]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Compact = Callable[[Path], bytes]
     """A way to compact: the file's new bytes. Raises RefusedError."""
 
-MOMENTS: Final = 6
+MOMENTS: Final = 4
 """Of a session, evenly over its requests; each moment is judged by the ten that follow."""
 
 SMALLEST: Final = 50_000

@@ -162,6 +162,7 @@ class _Session:
         self.writer.say(f"All of it stands. {self.about()}")
         self.turn()
         self.read()
+        self.writer.say(f"It is as you say. {self.about()}")
         return Made(
             self.work.name,
             self.writer.write(folder),

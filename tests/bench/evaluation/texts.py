@@ -23,7 +23,7 @@ whose texts many transcripts lack."""
 
 @lru_cache(maxsize=200_000)
 def text_of(piece: Piece) -> str:
-    """Give a piece's text with the file it is about; of a call its values, without JSON's escapes."""
+    """Give a piece's text and its file; of a call its values, without the escapes of JSON."""
     text = piece.text
     if piece.kind is PieceKind.TOOL_INPUT:
         text = "\n".join(value for _, value in texts_in(input_of(piece)))
