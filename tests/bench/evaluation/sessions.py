@@ -211,11 +211,13 @@ class _Session:
         """Name something as the model does: mostly what it just saw."""
         if not self.seen:
             return ""
-        if self.random.random() < LOOKS_BACK:
-            named = f"As in `{self.random.choice(self.seen)}`"
-        else:
-            named = f"Now `{self.random.choice(self.seen[-6:])}`"
+        named = f"Now `{self.recent()}`"
         return f"{named}: {self.code.sentence(self.random.randint(5, 40))}."
+
+    def recent(self) -> str:
+        """Pick something that was just seen, now and then something old."""
+        old = self.random.random() < LOOKS_BACK
+        return self.random.choice(self.seen if old else self.seen[-6:])
 
     def hidden(self, text: str) -> str:
         """Put the needle that waits into an output, at its middle."""
@@ -322,7 +324,7 @@ class _Session:
         self.bash(f"pytest -q {path}", self.hidden("\n".join(rows)), failed=failed)
 
     def search(self) -> None:
-        wanted = self.random.choice(self.seen) if self.seen else self.random.choice(NOUNS)
+        wanted = self.recent() if self.seen else self.random.choice(NOUNS)
         rows = [
             f"{path.removeprefix('/home/dev/shop/')}:{self.random.randrange(1, 300)}:"
             f"    {self.code.symbol(path)}({wanted})"
