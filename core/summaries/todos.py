@@ -44,6 +44,11 @@ class TodoList:
         left = [todo for todo in self._todos.values() if todo.status not in DONE]
         return tuple(sorted(left, key=lambda todo: todo.status != IN_PROGRESS))
 
+    @property
+    def closed(self) -> tuple[Todo, ...]:
+        """What is done or given up, as far as the newest list still holds it."""
+        return tuple(todo for todo in self._todos.values() if todo.status in DONE)
+
     def call(self, tool: str, asked: dict[str, Any], call_id: str | None, line: int) -> None:
         """Take in a call; what is of another form than any client's says nothing."""
         if tool == "TodoWrite" and isinstance(asked.get("todos"), list):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..plan import Operation
     from ..view import View
+    from .finding import Touch
 
 NAME: Final = "unchanged-reads"
 LEVEL: Final = Harm.LOSSLESS
@@ -25,12 +26,14 @@ def find(view: View) -> Iterator[Operation]:
         for number, touch in enumerate(touched):
             if touch.tool != "Read" or not may_change(touch.result):
                 continue
-            later = next((each for each in touched[number + 1 :] if each.shows(touch)), None)
-            if later is None:
-                continue
             text = text_of(view, touch.result) or ""
             short = pointer(text, "unchanged in a later Read of this file")
-            if not is_worth(text, short) or not _holds(text_of(view, later.result), text):
+            shown = [each for each in touched[number + 1 :] if each.shows(touch)]
+            if not shown or not is_worth(text, short):
+                continue
+            # The newest one is the one that stays.
+            later = next((each for each in reversed(shown) if _holds(view, each, text)), None)
+            if later is None:
                 continue
             why = f"read again unchanged at line {later.result.line}"
             made = replace_result(view, touch.result, Intent(NAME, LEVEL, why), short)
@@ -38,5 +41,5 @@ def find(view: View) -> Iterator[Operation]:
                 yield made
 
 
-def _holds(later: str | None, text: str) -> bool:
-    return later is not None and text.rstrip() in later
+def _holds(view: View, later: Touch, text: str) -> bool:
+    return text.rstrip() in (text_of(view, later.result) or "")

@@ -1,0 +1,143 @@
+"""What we append is what the client sends: our summary and the kept tail; cut, what it was."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.plan import Append, Operation
+from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.strategies.cut import cut
+from ctxtop.core.compaction.strategies.summarise import summarise
+from ctxtop.core.compaction.whole import Whole, envelope_of, newest
+from ctxtop.core.summaries.budget import Budget, most
+from ctxtop.core.summaries.templates import EIGHT, ELEVEN, FOUR
+from ctxtop.core.summaries.words import OPENING
+
+from .ledger import is_main
+from .script import texts_of
+from .test_project import resume
+from .wire import received
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from .lab import Lab
+
+NEXT = "Next. [[say:ok]]"
+
+ROOM = Budget(5_000)
+
+MANY = " ".join(f"[[bash:seq 1 {number}]]" for number in range(20, 400, 20))
+
+SESSIONS = {
+    "tools side by side and thoughts": (
+        ("Never push. [[think:plan&&&bash:seq 1 900&&&bash:seq 4 600]] [[bash:seq 7 900]]"
+        " [[think:T.&&&say:We decided to use sqlite.]]"),
+        "Go on. [[think:Hm.&&&bash:seq 1 700]] [[say:done]]",
+        "And more. [[bash:seq 1 9&&&bash:seq 2 9]] [[think:so&&&say:more done]]",
+    ),
+    "one long turn": (f"Always test. {MANY} [[say:all of it]]",),
+    "many short turns": tuple(
+        f"Question {number}, {'with many words ' * 40}. [[say:Answer {number}.]]"
+        for number in range(12)
+    ),
+}
+
+
+def whole(path: Path) -> Whole:
+    entries = tuple(read_conversation(path))
+    last = newest(entries)
+    assert last
+    raw = path.read_bytes()[last.offset : last.offset + last.length]
+    return Whole(entries, envelope_of(json.loads(raw)), lambda piece: most(piece.text) + 4, str(path))
+
+
+def append(path: Path, operation: object) -> str:
+    """Append an operation's lines; give the text of its summary."""
+    assert isinstance(operation, Operation), operation
+    texts = [edit.text for edit in operation.edits if isinstance(edit, Append)]
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{text}\n" for text in texts)
+    summary: str = json.loads(texts[1])["message"]["content"]
+    return summary
+
+
+def sent_on_resume(lab: Lab, session_id: str) -> list[dict[str, Any]]:
+    """Resume, and take back what that wrote: give the messages of the first request."""
+    (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
+    before = path.read_bytes()
+    turn = lab.turn(NEXT, resume=session_id)
+    path.write_bytes(before)
+    asked = next(one for one in turn.exchanges if is_main(one, session_id))
+    messages: list[dict[str, Any]] = asked["body"]["messages"]
+    return messages
+
+
+def bare(text: str) -> str:
+    return "".join(text.split())
+
+
+def texts(messages: list[dict[str, Any]]) -> str:
+    """All that is said, without white space: the client joins texts in its own ways."""
+    return bare(" ".join(text for message in messages for text in texts_of(message)))
+
+
+def worked(lab: Lab, prompts: tuple[str, ...]) -> Path:
+    session_id = lab.turn(prompts[0]).session_id
+    for prompt in prompts[1:]:
+        lab.turn(prompt, resume=session_id)
+    (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
+    return path
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
+    path = worked(lab, SESSIONS[name])
+    template = {0: FOUR, 1: EIGHT, 2: ELEVEN}[list(SESSIONS).index(name)]
+    original = path.read_bytes()
+    plain = sent_on_resume(lab, path.stem)
+
+    summary = append(path, summarise(whole(path), 4, template, ROOM))
+    appended = path.read_bytes()
+    resume(lab, path.stem, "with our boundary")
+    path.write_bytes(appended)
+    sent = sent_on_resume(lab, path.stem)
+
+    assert summary.startswith(OPENING)
+    assert bare(summary) in texts(sent)
+    assert json.dumps(sent).count("ctxtop took") == 1
+    assert len(project(read_conversation(path))) >= 3, "the summary and a kept tail"
+    assert len(json.dumps(sent)) < len(json.dumps(plain)) + len(summary)
+
+    path.write_bytes(original)
+    assert received(sent_on_resume(lab, path.stem)) == received(plain)
+
+
+def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
+    path = worked(lab, SESSIONS["many short turns"])
+    original = path.read_bytes()
+    plain = received(sent_on_resume(lab, path.stem))
+    append(path, cut(whole(path), 2))
+    text = json.dumps(sent_on_resume(lab, path.stem))
+    asked = [number for number in range(12) if f"Question {number}," in text]
+    assert asked == [0, 10, 11]
+    assert "Earlier conversation removed" in text
+    path.write_bytes(original)
+    assert received(sent_on_resume(lab, path.stem)) == plain
+
+
+def test_a_second_summary_is_not_made_of_the_first(lab: Lab) -> None:
+    path = worked(lab, SESSIONS["many short turns"])
+    append(path, summarise(whole(path), 4, FOUR, ROOM))
+    for number in range(20, 24):
+        lab.turn(f"Question {number}, {'more words ' * 40}. [[say:Yes.]]", resume=path.stem)
+    summary = append(path, summarise(whole(path), 2, FOUR, ROOM))
+    assert summary.count("Question 0,") == 2, "as a request, and as the first message"
+    assert summary.count(OPENING) == 1
+    text = json.dumps(sent_on_resume(lab, path.stem))
+    assert text.count("ctxtop took") == 1
+    assert "Question 5," in text

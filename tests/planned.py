@@ -1,0 +1,95 @@
+"""Views and plans of transcripts made by hand, and what is left when a plan is carried out."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.transcripts.conversation import entries_from
+from ctxtop.core.compaction.line_file import open_lines
+from ctxtop.core.compaction.plan import Remove, Replace
+from ctxtop.core.compaction.planning import plan_transcript, read_view
+from ctxtop.core.compaction.pointer import replace_value
+from ctxtop.core.compaction.protect import Protection
+from ctxtop.core.compaction.registered import named
+from ctxtop.core.compaction.select import Aim
+from ctxtop.core.estimate import Estimator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ctxtop.core.compaction.plan import Operation, Plan
+    from ctxtop.core.compaction.view import View
+
+    from .worked import Session
+
+COUNTERS = Estimator({})
+SHORT = Protection(tool_turns=2, tail_tokens=1_000)
+"""A tail that short stories have."""
+
+
+@contextmanager
+def view_of(path: Path, protection: Protection = SHORT) -> Iterator[View]:
+    """What strategies see of a transcript."""
+    with open_lines(path) as file:
+        yield read_view(path, file, file.scan(), entries_from, COUNTERS.of, protection)
+
+
+def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
+    """What one strategy finds in a session; each of its operations frees what it says."""
+    path = session.write(folder / "session.jsonl")
+    chosen = named(strategy)
+    assert chosen is not None
+    with view_of(path) as view:
+        found = list(chosen.find(view))
+    for operation in found:
+        assert operation.strategy == strategy
+        assert operation.level is chosen.level
+        assert operation.edits
+        assert "\n" not in operation.what + operation.why
+        after = carried_out([operation], path.read_bytes())
+        assert path.stat().st_size - len(after) == operation.bytes_saved
+        assert tokens_of(path.read_bytes(), folder) - tokens_of(after, folder) == (
+            operation.tokens_saved
+        )
+    after = carried_out(found, path.read_bytes())
+    again = folder / "again.jsonl"
+    again.write_bytes(after)
+    with view_of(again) as view:
+        assert list(chosen.find(view)) == []
+    return found
+
+
+def plan_of(
+    path: Path, aim: Aim | None = None, protection: Protection = SHORT, live: str | None = None
+) -> Plan:
+    """A plan for a transcript."""
+    return plan_transcript(
+        "s", path, entries_from, COUNTERS.of, aim=aim, protection=protection, live=live
+    )
+
+
+def tokens_of(data: bytes, folder: Path) -> int:
+    """The tokens of a transcript's pieces, counted anew; what stands before them is left out."""
+    path = folder / "counted.jsonl"
+    path.write_bytes(data)
+    with view_of(path) as view:
+        return view.tokens - view.overhead
+
+
+def carried_out(operations: Iterable[Operation], data: bytes) -> bytes:
+    """The bytes of a transcript after some operations, in the plainest way."""
+    lines = data.split(b"\n")
+    for operation in operations:
+        for edit in operation.edits:
+            if isinstance(edit, Replace):
+                number = edit.line - 1
+                lines[number] = replace_value(lines[number], edit.pointer, edit.value.encode())
+    gone = {
+        edit.line - 1
+        for operation in operations
+        for edit in operation.edits
+        if isinstance(edit, Remove)
+    }
+    return b"\n".join(line for number, line in enumerate(lines) if number not in gone)

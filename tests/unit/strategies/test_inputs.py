@@ -1,0 +1,143 @@
+"""Levels 4 to 6: what calls were given, thoughts, and prose."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.compaction.plan import Remove
+from ctxtop.core.compaction.strategies.agent_prompts import KEPT_CHARS
+from ctxtop.core.compaction.strategies.thinking_after import binds_thinking
+
+from tests import transcripts as made
+from tests.planned import carried_out, found_by
+from tests.worked import NEWER, WORDS, Session, numbered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def session() -> Session:
+    story = Session()
+    story.ask("mend the decoder")
+    story.say("I look.")
+    return story
+
+
+def input_after(session: Session, folder: Path, strategy: str) -> dict[str, object]:
+    (found,) = found_by(strategy, session, folder)
+    after = carried_out([found], session.write(folder / "one.jsonl").read_bytes())
+    line = json.loads(after.split(b"\n")[(found.line or 0) - 1])
+    asked: dict[str, object] = line["message"]["content"][0]["input"]
+    return asked
+
+
+def test_written_contents_leave_their_names(session: Session, tmp_path: Path) -> None:
+    session.use("Write", "ok", file_path="/src/a.py", content=numbered())
+    session.use("Write", "ok", file_path="/src/b.py", content="short")
+    session.rest()
+    asked = input_after(session, tmp_path, "write-contents")
+    assert asked["file_path"] == "/src/a.py"
+    assert "frame_decoder.decode_bytes" in str(asked["content"])
+    assert len(str(asked["content"])) < 1_000
+
+
+def test_edits_keep_their_keys_and_path(session: Session, tmp_path: Path) -> None:
+    edits = [
+        {"old_string": numbered(), "new_string": "short"},
+        {"old_string": "a", "new_string": numbered()},
+    ]
+    session.use("MultiEdit", "ok", file_path="/src/a.py", edits=edits)
+    session.rest()
+    asked = input_after(session, tmp_path, "edit-inputs")
+    assert asked["file_path"] == "/src/a.py"
+    after = asked["edits"]
+    assert isinstance(after, list)
+    assert [sorted(each) for each in after] == [["new_string", "old_string"]] * 2
+    assert (after[0]["new_string"], after[1]["old_string"]) == ("short", "a")
+
+
+def test_a_here_document_goes_and_its_command_stays(session: Session, tmp_path: Path) -> None:
+    command = f"cat > /src/a.py <<'EOF'\n{numbered()}\nEOF\npython /src/a.py"
+    session.use("Bash", "ok", command=command, description="write it")
+    session.rest()
+    asked = input_after(session, tmp_path, "heredocs")
+    lines = str(asked["command"]).split("\n")
+    assert lines[0] == "cat > /src/a.py <<'EOF'"
+    assert lines[-2:] == ["EOF", "python /src/a.py"]
+    assert len(lines) == 4
+
+
+def test_a_long_prompt_of_an_agent_keeps_its_beginning(session: Session, tmp_path: Path) -> None:
+    prompt = numbered(200)
+    session.use("Agent", "ok", prompt=prompt, description="look", subagent_type="reviewer")
+    session.rest()
+    asked = input_after(session, tmp_path, "agent-prompts")
+    assert str(asked["prompt"]).startswith(prompt[:KEPT_CHARS])
+    assert asked["subagent_type"] == "reviewer"
+
+
+def test_all_thoughts_go_whole_and_their_lines_with_them(tmp_path: Path) -> None:
+    session = Session(NEWER)
+    session.ask()
+    session.use("Bash", "ok", thinking=True, command="make")
+    session.use("Bash", "ok", thinking=True, command="make")
+    session.say()
+    (found,) = found_by("all-thinking", session, tmp_path)
+    assert [each.line for each in found.edits if isinstance(each, Remove)] == [2, 5]
+    after = carried_out([found], session.write(tmp_path / "one.jsonl").read_bytes())
+    lines = [json.loads(line) for line in after.splitlines()]
+    there = {line["uuid"] for line in lines}
+    assert all(line["parentUuid"] in there for line in lines[1:])
+    assert b'"thinking"' not in after
+
+
+def test_thoughts_stay_while_results_wait_for_the_model(tmp_path: Path) -> None:
+    session = Session(NEWER)
+    session.ask()
+    session.use("Bash", "ok", thinking=True, command="make")
+    assert found_by("all-thinking", session, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "binds"),
+    [
+        ("claude-opus-4-6", False),
+        ("claude-haiku-4-5-20251001", False),
+        ("claude-3-7-sonnet-20250219", False),
+        ("claude-opus-5-5", True),
+        ("claude-fable-5-1", True),
+        ("claude-something-new", True),
+        (None, True),
+    ],
+)
+def test_models_that_are_not_known_bind_their_thoughts(model: str | None, binds: bool) -> None:  # noqa: FBT001
+    assert binds_thinking(model) is binds
+
+
+def test_old_prose_keeps_what_was_decided(session: Session, tmp_path: Path) -> None:
+    filler = "\n".join(
+        f"Then I looked at part {n} of it and saw nothing new there." for n in range(60)
+    )
+    session.say(
+        f"The frame_decoder.py is read.\n{filler}\nWe decided to keep decode_bytes because it is fast."
+    )
+    session.rest()
+    (found,) = found_by("old-prose", session, tmp_path)
+    (edit,) = found.edits
+    text = json.loads(edit.value)  # type: ignore[union-attr]
+    assert text.startswith("The frame_decoder.py is read.\nWe decided to keep decode_bytes")
+
+
+def test_output_in_a_persons_place_goes_and_their_words_stay(
+    session: Session, tmp_path: Path
+) -> None:
+    session.ask(WORDS * 40)
+    line = session.add(made.user(f"<bash-stdout>{numbered(90)}</bash-stdout>"))
+    session.add(made.user(numbered(90), isMeta=True))
+    session.say()
+    session.rest()
+    (found,) = found_by("long-pastes", session, tmp_path)
+    assert found.line == line

@@ -1,0 +1,277 @@
+"""From a transcript to a plan: what is chosen, what is refused, and what the plan promises."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.collectors.transcripts.conversation import entries_from, read_conversation
+from ctxtop.core.compaction.break_even import break_even
+from ctxtop.core.compaction.plan import Harm, Remove
+from ctxtop.core.compaction.planning import plan_transcript
+from ctxtop.core.compaction.project import is_call, is_result, project
+from ctxtop.core.compaction.protect import TAIL, Protection
+from ctxtop.core.compaction.registered import STRATEGIES
+from ctxtop.core.compaction.select import LEAST_TOKENS, Aim
+from ctxtop.core.conversation import PieceKind
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import transcripts as made
+from tests.planned import COUNTERS, SHORT, carried_out, plan_of, tokens_of, view_of
+from tests.worked import NEWER, OLDER, WORDS, Session, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def long_session(model: str = OLDER, thinking: bool = False) -> Session:  # noqa: FBT001, FBT002
+    session = Session(model)
+    session.ask("mend the decoder")
+    for number in range(12):
+        words = f"{WORDS} part {number}"
+        session.use("Read", numbered(90, words=words), thinking=thinking, file_path=f"/{number}.py")
+        session.use("Bash", numbered(90, words=words), command=f"make {number}")
+    for number in range(6):
+        session.read(f"/{number}.py", 90)
+    session.rest()
+    return session
+
+
+def checks(plan: Any) -> list[str]:  # noqa: ANN401 -- a plan
+    return [each.check for each in plan.refused]
+
+
+def test_a_plan_takes_the_least_harmful_first_and_stops_at_its_target(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    everything = plan_of(path, Aim(Harm.INPUTS))
+    superseded = plan_of(path, Aim(Harm.SUPERSEDED))
+    assert {each.level for each in superseded.operations} == {Harm.SUPERSEDED}
+    target = superseded.after_tokens - 2_000
+    some = plan_of(path, Aim(Harm.INPUTS, target_tokens=target))
+    assert everything.after_tokens < some.after_tokens <= target
+    assert {each.line for each in superseded.operations} < {each.line for each in some.operations}
+    assert plan_of(path, Aim(Harm.INPUTS, target_tokens=target)) == some
+
+
+def test_a_plan_says_what_the_recount_finds(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    plan = plan_of(path, Aim(Harm.PROSE))
+    assert not plan.refused
+    before = path.read_bytes()
+    after = carried_out(plan.operations, before)
+    assert len(after) == plan.bytes_after
+    freed = tokens_of(before, tmp_path) - tokens_of(after, tmp_path)
+    assert freed == plan.before_tokens - plan.after_tokens
+    assert path.read_bytes() == before
+
+
+def test_the_two_ledgers_are_never_mixed(tmp_path: Path) -> None:
+    session = long_session()
+    session.lines[2]["toolUseResult"] = {"stdout": numbered(200)}
+    path = session.write(tmp_path / "s.jsonl")
+    assert Harm.FILE_ONLY not in {each.level for each in plan_of(path, Aim(Harm.PROSE)).operations}
+    plan = plan_of(path, Aim(Harm.FILE_ONLY))
+    assert [each.strategy for each in plan.operations] == ["tool-details"]
+    assert plan.before_tokens == plan.after_tokens
+    assert plan.bytes_after < plan.bytes_before
+    assert not plan.refused
+
+
+def test_bound_thoughts_behind_a_change_go_and_the_harm_rises(tmp_path: Path) -> None:
+    path = long_session(NEWER, thinking=True).write(tmp_path / "s.jsonl")
+    plan = plan_of(path, Aim(Harm.SUPERSEDED))
+    assert not plan.refused
+    assert plan.harm is Harm.REASONING
+    first = min(each.line or 0 for each in plan.operations if each.level < Harm.REASONING)
+    (thoughts,) = [each for each in plan.operations if each.strategy == "thinking-after"]
+    removed = [each.line for each in thoughts.edits if isinstance(each, Remove)]
+    assert min(removed) > first
+    after = carried_out(plan.operations, path.read_bytes()).split(b"\n")
+    assert not any(b'"thinking"' in line for line in after[first:])
+    older = long_session(OLDER, thinking=True).write(tmp_path / "older.jsonl")
+    assert plan_of(older, Aim(Harm.SUPERSEDED)).harm is Harm.SUPERSEDED
+
+
+def test_bound_thoughts_of_an_open_turn_refuse_the_plan(tmp_path: Path) -> None:
+    session = long_session(NEWER, thinking=True)
+    session.use("Bash", "ok", thinking=True, command="make")
+    plan = plan_of(session.write(tmp_path / "s.jsonl"), Aim(Harm.SUPERSEDED))
+    assert "thinking" in checks(plan)
+
+
+def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:
+    session = Session()
+    session.ask()
+    session.read("/a.py")
+    session.read("/a.py")
+    session.rest()
+    plan = plan_of(session.write(tmp_path / "s.jsonl"))
+    assert checks(plan) == ["futile"]
+    assert 0 < plan.before_tokens - plan.after_tokens < LEAST_TOKENS
+
+
+def test_refusals_name_the_check_and_what_to_do(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    assert checks(plan_of(path, live="process 1 has it open")) == ["live"]
+    assert checks(plan_of(path, Aim(target_tokens=10**7))) == ["target"]
+    assert checks(plan_of(path, Aim(strategies=("old-todos",)))) == ["nothing"]
+    empty = made.write(tmp_path / "empty.jsonl", [])
+    (refusal,) = plan_of(empty).refused
+    assert refusal.check == "shape"
+    assert refusal.why
+    assert refusal.what_to_do
+
+
+def test_a_transcript_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+
+    def growing(read: Path) -> Iterator[Any]:
+        made.append(read, [made.user()])
+        return entries_from(read)
+
+    plan = plan_transcript("s", path, growing, COUNTERS.of)
+    assert "changed" in checks(plan)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(path)
+    with pytest.raises(OSError, match=r"link\.jsonl"):
+        plan_of(link)
+
+
+def test_the_newest_turns_tokens_and_the_last_prompt_stay(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    with view_of(path) as view:
+        turns = [each for each in view.slots if each.protected == TAIL]
+        assert turns[-1].place == len(view.slots) - 1
+        prompt = max(each.place for each in view.slots if each.piece.kind is PieceKind.PROMPT)
+        assert {each.place for each in view.slots if each.place > prompt} <= {
+            each.place for each in view.slots if each.protected
+        }
+    with view_of(path, Protection(tool_turns=0, tail_tokens=30_000, task_tokens=0)) as view:
+        kept = [each for each in view.slots if each.protected == TAIL]
+        assert sum(each.tokens for each in kept) >= 30_000 > sum(each.tokens for each in kept[1:])
+    with view_of(path, Protection(tool_turns=10_000)) as view:
+        assert not list(view.open())
+
+
+def test_copies_of_a_line_are_stubbed_alike(tmp_path: Path) -> None:
+    session = long_session()
+    session.lines.append(session.lines[2])
+    plan = plan_of(session.write(tmp_path / "s.jsonl"))
+    number = len(session.lines)
+    (operation,) = [each for each in plan.operations if each.line in {3, number}]
+    assert sorted(each.line for each in operation.edits) == [3, number]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("context", "position", "saved", "five", "hour"),
+    [
+        (167_000, 10_000, 50_000, 23.6, 39.7),
+        (167_000, 80_000, 50_000, 7.5, 13.1),
+        (167_000, 10_000, 100_000, 5.6, 9.8),
+        (167_000, 120_000, 20_000, 14.5, 24.6),
+        (100_000, 5_000, 20_000, 42.1, 70.2),
+        (800_000, 50_000, 300_000, 16.2, 27.5),
+    ],
+)
+def test_break_even_is_that_of_the_reference(
+    context: int, position: int, saved: int, five: float, hour: float
+) -> None:
+    found = break_even(context, position, saved)
+    assert found.five_minutes == pytest.approx(five, abs=0.06)
+    assert found.one_hour == pytest.approx(hour, abs=0.06)
+    assert found.cold == 0
+
+
+def test_nothing_saved_is_never_paid_back() -> None:
+    assert break_even(1_000, 0, 0).five_minutes is None
+
+
+def test_strategies_have_names_of_their_own() -> None:
+    names = [each.name for each in STRATEGIES]
+    assert len(set(names)) == len(names) == 30
+
+
+_TOOLS = st.sampled_from(
+    ["Read", "Write", "Edit", "Bash", "Grep", "WebFetch", "TodoWrite", "Agent", "mcp__a__b"]
+)
+_TEXTS = st.builds(
+    lambda n, words: numbered(n, words=words),
+    st.integers(1, 60),
+    st.sampled_from(
+        [WORDS, "\x1b[1mbold\x1b[0m  ", '{"a": 1}', "emoji 🎉 \u2028 end", "\ud83d half"]
+    ),
+)
+_CALLS = st.tuples(_TOOLS, _TEXTS, _TEXTS, st.booleans(), st.booleans(), st.integers(0, 3))
+
+
+@given(
+    st.lists(st.one_of(_CALLS, st.text(max_size=900)), max_size=25),
+    st.sampled_from([OLDER, NEWER]),
+    st.sampled_from(list(Harm)),
+)
+@settings(max_examples=60, deadline=None)
+def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
+    story: list[Any], model: str, level: Harm
+) -> None:
+    session = Session(model)
+    session.ask("begin")
+    for step in story:
+        if isinstance(step, str):
+            session.ask(step or "?")
+            continue
+        tool, words, given_, failed, thinking, number = step
+        asked = {"file_path": f"/f{number}.py", "content": given_, "old_string": given_}
+        if tool == "TodoWrite":
+            asked = {"todos": [{"content": given_, "status": "pending", "activeForm": "x"}]}  # type: ignore[dict-item]
+        session.use(tool, words, failed=failed, thinking=thinking, **asked)
+    session.say("Done.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = session.write(Path(folder) / "s.jsonl")
+        plan = plan_of(path, Aim(level), SHORT)
+        data = path.read_bytes()
+        after = carried_out(plan.operations, data)
+        assert len(after) == plan.bytes_after
+        freed = tokens_of(data, Path(folder)) - tokens_of(after, Path(folder))
+        assert freed == plan.before_tokens - plan.after_tokens
+        written = Path(folder) / "after.jsonl"
+        written.write_bytes(after)
+        before, sent = project(read_conversation(path)), project(read_conversation(written))
+        with view_of(path) as view:
+            stays = {(each.entry.uuid, each.call) for each in view.slots if each.protected}
+    _keeps(before, sent, stays)
+    edited = {edit.line for each in plan.operations for edit in each.edits}  # type: ignore[union-attr]
+    for number, (old, new) in enumerate(
+        zip(data.split(b"\n"), after.split(b"\n"), strict=False), 1
+    ):
+        if number in edited:
+            break
+        assert old == new
+    assert all(json.loads(line) for line in after.splitlines() if line)
+
+
+def _keeps(before: list[Any], sent: list[Any], stays: set[tuple[str | None, str | None]]) -> None:
+    def pieces(entries: list[Any], wanted: Any) -> list[Any]:  # noqa: ANN401 -- a rule
+        return [piece for each in entries for piece in each.pieces if wanted(each, piece)]
+
+    def is_prompt(_: Any, piece: Any) -> bool:  # noqa: ANN401 -- a piece
+        return bool(piece.kind is PieceKind.PROMPT)
+
+    def is_protected(entry: Any, piece: Any) -> bool:  # noqa: ANN401 -- a piece
+        return (entry.uuid, piece.tool_use_id) in stays and piece.kind is not PieceKind.THINKING
+
+    assert pieces(before, is_prompt) == pieces(sent, is_prompt)
+    assert pieces(before, is_protected) == pieces(sent, is_protected)
+    for rule in (is_call, is_result):
+        ids = [
+            [p.tool_use_id for e in some for p in e.pieces if rule(p)] for some in (before, sent)
+        ]
+        assert ids[0] == ids[1]
+    assert all(entry.pieces for entry in sent)

@@ -1,0 +1,178 @@
+"""What stays, what is appended, and when a summary or a cut is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctxtop.core.compaction.keep import keep_last, keep_turns
+from ctxtop.core.compaction.plan import Append, Harm, Operation, Refusal
+from ctxtop.core.compaction.rollover import hand_off
+from ctxtop.core.compaction.strategies.cut import cut
+from ctxtop.core.compaction.strategies.summarise import summarise
+from ctxtop.core.compaction.whole import Whole, envelope_of, newest
+from ctxtop.core.conversation import Entry, Piece, PieceKind, messages_of
+from ctxtop.core.summaries.budget import Budget, most
+from ctxtop.core.summaries.fact import Part, fact
+from ctxtop.core.summaries.templates import FOUR
+from ctxtop.core.summaries.verify import flaws
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ..entries import answered, asked, called, entry, returned
+
+if TYPE_CHECKING:
+    from typing import Any
+
+LAST = {"uuid": "u9", "sessionId": "s", "cwd": "/p", "version": "2.1.329", "timestamp": "t", "x": 1}
+
+
+def chain(*entries: Entry) -> tuple[Entry, ...]:
+    found: list[Entry] = []
+    for each in entries:
+        found.append(replace(each, parent=found[-1].uuid if found else None))
+    return tuple(found)
+
+
+def session(turns: int = 6) -> tuple[Entry, ...]:
+    """Turns of a prompt, two calls side by side, their results, and an answer."""
+    lines: list[Entry] = []
+    for turn in range(turns):
+        one, two = f"{turn}a", f"{turn}b"
+        both = called("Bash", one, command=f"seq {turn}"), called("Bash", two, command="ls")
+        lines += [
+            asked(f"Question {turn}. " + "word " * 200),
+            *(replace(each, message_id=f"both {turn}") for each in both),
+            returned("Bash", one, "line\n" * 300),
+            returned("Bash", two, "name\n" * 300),
+            answered(f"Answer {turn}."),
+        ]
+    return chain(*lines)
+
+
+def whole(entries: tuple[Entry, ...]) -> Whole:
+    return Whole(entries, envelope_of(LAST), lambda piece: most(piece.text) + 4, "/t.jsonl")
+
+
+def lines_of(operation: object) -> list[dict[str, Any]]:
+    assert isinstance(operation, Operation), operation
+    return [json.loads(each.text) for each in operation.edits if isinstance(each, Append)]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(0, 30))
+def test_no_pair_and_no_answer_is_divided(turns: int, keep: int) -> None:
+    sent = session(turns)
+    tail = keep_last(sent, keep)
+    assert (*tail.away, *tail.kept) == sent
+    assert tail.messages_kept >= min(keep, len(messages_of(sent)))
+    calls = {piece.tool_use_id for each in tail.kept for piece in each.pieces}
+    assert not calls & {
+        piece.tool_use_id for each in tail.away for piece in each.pieces if piece.tool_use_id
+    }
+
+
+def test_a_cut_goes_back_to_a_turns_begin_where_that_is_near() -> None:
+    tail = keep_last(session(), 3)
+    assert tail.kept[0].pieces[0].text.startswith("Question 5")
+    long = chain(asked("All."), *(answered(f"step {n}") for n in range(40)))
+    assert keep_last(long, 3).messages_kept == 3
+
+
+def test_thoughts_that_are_bound_to_what_leaves_do_not_stay() -> None:
+    thought = entry(Piece(PieceKind.THINKING, "hm"), type="assistant", message_id="m")
+    thought = replace(thought, role=answered().role, model="claude-opus-5-5")
+    said = answered("so", message_id="m", model="claude-opus-5-5")
+    sent = chain(asked("One."), answered("yes"), asked("Two."), thought, said)
+    assert [each.uuid for each in keep_last(sent, 2).kept] == [sent[2].uuid, sent[4].uuid]
+
+
+def test_turns_are_kept_from_their_prompts_on() -> None:
+    sent = session()
+    assert keep_turns(sent, 2).kept[0].pieces[0].text.startswith("Question 4")
+    assert keep_turns(sent, 6).away == ()
+    assert keep_turns(sent, 0).kept == ()
+
+
+def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
+    entries = session()
+    boundary, said = lines_of(summarise(whole(entries), 3, FOUR, Budget(2_000)))
+    assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, "u9")
+    assert said["parentUuid"] == boundary["uuid"]
+    assert said["uuid"] == boundary["compactMetadata"]["preservedMessages"]["anchorUuid"]
+    assert (said["sessionId"], said["timestamp"], said["cwd"]) == ("s", "t", "/p")
+    kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
+    assert kept == [each.uuid for each in entries[-6:]]
+    other = lines_of(summarise(whole(entries), 3, FOUR, Budget(1_000)))
+    assert other[1]["uuid"] != said["uuid"]
+
+
+def test_a_summary_is_one_operation_that_only_appends() -> None:
+    entries = session()
+    found = summarise(whole(entries), 3, FOUR, Budget(2_000))
+    assert found == summarise(whole(entries), 3, FOUR, Budget(2_000))
+    boundary, said = lines_of(found)
+    assert isinstance(found, Operation)
+    assert (found.level, found.line, found.kind) == (Harm.SUMMARY, None, "summary")
+    assert found.bytes_saved < 0
+    before = boundary["compactMetadata"]["preTokens"]
+    assert found.tokens_saved == before - boundary["compactMetadata"]["postTokens"]
+    assert said["message"]["content"].count("Question 0.") == 2
+    assert "Question 5." not in said["message"]["content"].partition("word for word:")[2]
+
+
+def test_too_little_leaves_or_the_summary_is_longer() -> None:
+    few = summarise(whole(session(1)), 10, FOUR, Budget(2_000))
+    assert isinstance(few, Refusal)
+    assert few.check == "too_few"
+    assert "Not enough messages to compact" in few.why
+    talk = chain(*(each for n in range(5) for each in (asked(f"q {n}?"), answered("yes"))))
+    longer = summarise(whole(talk), 2, FOUR, Budget(2_000))
+    assert isinstance(longer, Refusal)
+    assert longer.check == "summary_longer"
+    empty = summarise(whole(session()), 2, FOUR, Budget(5))
+    assert isinstance(empty, Refusal)
+    assert empty.check == "summary_empty"
+
+
+def test_a_cut_keeps_the_first_prompt() -> None:
+    entries = session()
+    boundary, said = lines_of(cut(whole(entries), 2))
+    kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
+    assert kept[0] == entries[0].uuid
+    assert len(kept) == 1 + 12
+    assert "/t.jsonl" in said["message"]["content"]
+    assert isinstance(cut(whole(entries), 6), Refusal)
+
+
+def test_the_newest_line_is_no_agents() -> None:
+    entries = session(1)
+    aside = replace(answered("aside"), sidechain=True)
+    assert newest((*entries, aside)) == entries[-1]
+    assert newest(()) is None
+
+
+def test_a_new_session_is_told_of_the_old_one() -> None:
+    told = hand_off(whole(session()), "old-id", FOUR, Budget(2_000))
+    assert told.text.startswith("[Hand-off from session old-id]")
+    assert "Question 5." in told.text
+
+
+def test_what_is_wrong_with_a_summary() -> None:
+    facts = [
+        fact(Part.FILE, "/p/a.py (edited 1×)", 1, 1.0, "/p/a.py"),
+        fact(Part.FILE, "/p/read.py (read 1×)", 1, 1.0, "/p/read.py"),
+        fact(Part.CONSTRAINT, '"Never push to main."', 1, 1.0),
+        fact(Part.DONE, "[completed] ship it", 1, 1.0, "ship it"),
+    ]
+    good = "a.py was edited; never push to main."
+    assert flaws(good, 10, 1_000, facts) == ()
+    assert [each.check for each in flaws(" ", 0, 1_000, facts)] == ["empty"]
+    assert [each.check for each in flaws(good, 501, 1_000, facts)] == ["longer"]
+    wrong = flaws("nothing of it", 1, 1_000, facts)
+    assert [each.check for each in wrong] == ["artifacts", "constraints"]
+    stale = f"[Previous conversation summary]\n{good}\nOpen todos:\n- [pending] ship it [L3]"
+    assert [each.check for each in flaws(stale, 1, 1_000, facts)] == ["stale"]
+    prompt = f"{good} The user said: CRITICAL: Respond with TEXT ONLY."
+    assert [each.check for each in flaws(prompt, 1, 1_000, facts)] == ["contaminated"]

@@ -1,0 +1,372 @@
+"""Models that may write a summary, against a scripted server on loopback and a fake client."""
+
+from __future__ import annotations
+
+import json
+
+import stat
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.core.compaction.plan import Operation, Refusal
+from ctxtop.core.compaction.strategies.summarise import summarise_with
+from ctxtop.core.summaries.budget import Budget
+from ctxtop.core.summaries.fact import Part, fact
+from ctxtop.core.summaries.providers import asking
+from ctxtop.core.summaries.providers.anthropic_api import AnthropicApi
+from ctxtop.core.summaries.providers.asking import answer_in, shown, wording
+from ctxtop.core.summaries.providers.cache import Cache, Key
+from ctxtop.core.summaries.providers.choose import provider_of
+from ctxtop.core.summaries.providers.claude_cli import ClaudeCli
+from ctxtop.core.summaries.providers.openai_api import OpenAiApi
+from ctxtop.core.summaries.providers.provider import ProviderError, ProviderName, Request
+from ctxtop.core.summaries.providers.retry import RetrySettings, ask_again
+from ctxtop.core.summaries.providers.written import Commission
+from ctxtop.core.summaries.templates import FOUR
+
+from ..entries import answered, asked, called, returned
+from .test_summarise import lines_of, session, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SECRET = "sk-ant-api03-very-secret-key"
+
+REQUEST = Request("Sum it up.", "some-model")
+
+
+class Server:
+    """Answers in turn, and keeps what it was asked; the last answer stays."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, Any]] = []
+        self.asked: list[tuple[str, dict[str, str], Any]] = []
+        self.url = ""
+
+    def take(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        self.asked.append((path, headers, json.loads(body)))
+        status, answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return status, answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    server = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            status, answer = server.take(self.path, headers, body)
+            self.send_response(status)
+            if status == 302:
+                self.send_header("location", f"{server.url}/elsewhere")
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.url = f"http://127.0.0.1:{listening.server_address[1]}"
+    thread = threading.Thread(target=listening.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as found:
+        yield found
+
+
+def anthropic(server: Server) -> AnthropicApi:
+    return AnthropicApi({"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": server.url})
+
+
+def openai(server: Server) -> OpenAiApi:
+    return OpenAiApi({"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": f"{server.url}/v1/"})
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]}
+
+
+def test_the_anthropic_api(server: Server) -> None:
+    server.answers = [(200, says("<summary>ok</summary>"))]
+    assert anthropic(server).ask(REQUEST, 5) == "<summary>ok</summary>"
+    ((path, headers, body),) = server.asked
+    assert path == "/v1/messages"
+    assert headers["x-api-key"] == SECRET
+    assert (body["model"], body["max_tokens"]) == ("some-model", 8_192)
+    assert body["messages"] == [{"role": "user", "content": "Sum it up."}]
+
+
+def test_an_endpoint_like_openais(server: Server) -> None:
+    server.answers = [(200, {"choices": [{"message": {"content": "ok"}}]})]
+    assert openai(server).ask(REQUEST, 5) == "ok"
+    ((path, headers, body),) = server.asked
+    assert path == "/v1/chat/completions"
+    assert headers["authorization"] == f"Bearer {SECRET}"
+    assert [each["role"] for each in body["messages"]] == ["system", "user"]
+    OpenAiApi({"OPENAI_BASE_URL": server.url}).ask(REQUEST, 5)
+    assert "authorization" not in server.asked[1][1]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "passing"),
+    [
+        (401, {"error": f"bad key {SECRET}"}, False),
+        (429, {"error": "slow down"}, True),
+        (529, b"", True),
+        (302, b"", False),
+        (200, b"not json", False),
+        (200, b"[1]", False),
+        (200, {"content": [], "stop_reason": "max_tokens"}, False),
+    ],
+)
+def test_no_failure_shows_a_key(server: Server, status: int, answer: object, passing: bool) -> None:
+    server.answers = [(status, answer)]
+    with pytest.raises(ProviderError) as caught:
+        anthropic(server).ask(REQUEST, 5)
+    assert caught.value.passing is passing
+    assert SECRET not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [path for path, _, _ in server.asked] == ["/v1/messages"], "no redirect is followed"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://example.com", "ftp://127.0.0.1", "https://me:pw@example.com", "http://[x"]
+)
+def test_a_key_goes_to_no_open_address(address: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        AnthropicApi({"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": address}).ask(REQUEST, 1)
+    assert SECRET not in str(caught.value)
+    assert not caught.value.passing
+
+
+def test_without_a_key_nobody_is_asked() -> None:
+    for provider in (AnthropicApi({}), OpenAiApi({})):
+        with pytest.raises(ProviderError, match="is not set"):
+            provider.ask(REQUEST, 1)
+        assert "environment" not in repr(provider)
+
+
+def test_a_server_that_is_not_there_is_a_passing_failure() -> None:
+    with serving() as gone:
+        url = gone.url
+    with pytest.raises(ProviderError, match="cannot be reached") as caught:
+        OpenAiApi({"OPENAI_BASE_URL": url}).ask(REQUEST, 1)
+    assert caught.value.passing
+
+
+def fake_client(folder: Path, body: str) -> Mapping[str, str]:
+    """Put a `claude` on a PATH of its own that notes how it was run."""
+    program = folder / "claude"
+    lines = [
+        "import json, os, sys",
+        f"note = {str(folder / 'note.json')!r}",
+        "text = sys.stdin.read()",
+    ]
+    lines.append("json.dump([sys.argv[1:], text, os.getcwd(), dict(os.environ)], open(note, 'w'))")
+    program.write_text(f"#!{sys.executable} -I\n" + "\n".join([*lines, body]), encoding="utf-8")
+    program.chmod(0o755)
+    return {"PATH": str(folder), "CLAUDECODE": "1"}
+
+
+def test_the_client_is_run_once_without_tools_and_in_an_empty_folder(tmp_path: Path) -> None:
+    environment = fake_client(tmp_path, "print(json.dumps({'result': 'ok', 'is_error': False}))")
+    assert ClaudeCli(environment).ask(REQUEST, 20) == "ok"
+    words, text, cwd, its = json.loads((tmp_path / "note.json").read_text(encoding="utf-8"))
+    assert text == "Sum it up."
+    assert words[:3] == ["-p", "--model", "some-model"]
+    assert words[words.index("--tools") + 1] == ""
+    assert "--no-session-persistence" in words
+    assert "CLAUDECODE" not in its
+    assert not Path(cwd).exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sys.exit(3)",
+        "print('words')",
+        "print(json.dumps({'result': 'no credit', 'is_error': True}))",
+        "import time; time.sleep(60)",
+    ],
+)
+def test_a_client_that_fails(tmp_path: Path, body: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        ClaudeCli(fake_client(tmp_path, body)).ask(REQUEST, 1 if "sleep" in body else 20)
+    assert caught.value.passing
+
+
+def test_no_client_is_no_passing_failure(tmp_path: Path) -> None:
+    with pytest.raises(ProviderError, match="no `claude`") as caught:
+        ClaudeCli({"PATH": str(tmp_path)}).ask(REQUEST, 1)
+    assert not caught.value.passing
+
+
+def test_it_is_asked_again_after_two_and_four_seconds(server: Server) -> None:
+    server.answers = [(529, b""), (200, says(" ")), (200, says("ok"))]
+    waits: list[float] = []
+    assert ask_again(anthropic(server), REQUEST, sleep=waits.append) == "ok"
+    assert waits == [2.0, 4.0]
+
+
+def test_it_is_given_up_after_two_retries_and_at_once_where_nothing_helps(server: Server) -> None:
+    waits: list[float] = []
+    server.answers = [(529, b"")]
+    with pytest.raises(ProviderError):
+        ask_again(anthropic(server), REQUEST, sleep=waits.append)
+    assert len(server.asked) == 3
+    server.answers = [(401, b"")]
+    with pytest.raises(ProviderError):
+        ask_again(anthropic(server), REQUEST, sleep=waits.append)
+    assert len(server.asked) == 4
+    assert RetrySettings().delay_s(9) == 30.0
+
+
+def test_it_is_given_up_when_the_time_is_over(server: Server) -> None:
+    server.answers = [(529, b"")]
+    times = iter([0.0, 1.0, 119.5, 120.0])
+    with pytest.raises(ProviderError):
+        ask_again(anthropic(server), REQUEST, sleep=print, clock=lambda: next(times))
+    assert len(server.asked) == 1
+
+
+def key(text: str = "t") -> Key:
+    return Key("s", "anthropic", "m", "four_section", 10, text)
+
+
+def test_answers_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "answers")
+    assert cache.get(key()) is None
+    cache.put(key(), "ok ☃")
+    assert cache.get(key()) == "ok ☃"
+    assert cache.get(key("other")) is None
+    (file,) = cache.folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+
+
+def test_no_link_is_followed_to_an_answer(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    (tmp_path / "elsewhere").write_text("no", encoding="utf-8")
+    (tmp_path / key().digest).symlink_to(tmp_path / "elsewhere")
+    assert cache.get(key()) is None
+
+
+GOOD = "<analysis>x</analysis><summary>seq was run for each Question; Never push stands.</summary>"
+
+
+def commission(server: Server, cache: Cache | None = None) -> Commission:
+    return Commission(
+        anthropic(server), "s", cache=cache, retry=RetrySettings(retries=0, timeout_s=5)
+    )
+
+
+def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_path: Path) -> None:
+    server.answers = [(200, says(GOOD))]
+    entries = session()
+    by = commission(server, Cache(tmp_path / "kept"))
+    found = summarise_with(whole(entries), 3, FOUR, by, Budget(2_000))
+    text = lines_of(found)[1]["message"]["content"]
+    assert "  > seq was run for each Question; Never push stands." in text
+    assert "analysis" not in text
+    assert "Question 0." in text, "the messages are still word for word"
+    assert summarise_with(whole(entries), 3, FOUR, by, Budget(2_000)) == found
+    assert len(server.asked) == 1, "the second time it is taken from the cache"
+    assert SECRET.encode() not in b"".join(
+        each.read_bytes() for each in (tmp_path / "kept").iterdir()
+    )
+
+
+def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path) -> None:
+    server.answers = [(200, says(GOOD))]
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    told: list[str] = []
+    by = Commission(anthropic(server), "s", cache=Cache(tmp_path / "file"), tell=told.append)
+    assert isinstance(summarise_with(whole(session()), 3, FOUR, by, Budget(2_000)), Operation)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((500, b""), "500"),
+        ((200, says("")), "empty"),
+        ((200, says("word " * 30_000)), "no good"),
+        ((200, says("word " * 2_500)), "too long"),
+        ((200, says("CRITICAL: Respond with TEXT ONLY.")), "no good"),
+    ],
+)
+def test_a_failure_or_a_worse_summary_changes_nothing(
+    server: Server, tmp_path: Path, answer: tuple[int, Any], why: str
+) -> None:
+    server.answers = [answer]
+    cache = Cache(tmp_path / "kept")
+    found = summarise_with(whole(session(20)), 3, FOUR, commission(server, cache), Budget(2_000))
+    assert isinstance(found, Refusal)
+    assert found.check == "provider"
+    assert why in found.why
+    assert not cache.folder.exists()
+
+
+def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
+    server.answers = [(200, says("All went well."))]
+    entries = (*session(3), asked("Never push to main. Always test first."))
+    from .test_summarise import chain
+
+    more = [each for n in range(9) for each in (asked(f"{n}? " + "x " * 300), answered("y"))]
+    found = summarise_with(whole(chain(*entries, *more)), 2, FOUR, commission(server))
+    assert isinstance(found, Refusal)
+    assert "0 of 2 are named" in found.why
+
+
+def test_what_a_model_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = [
+        asked("Do it. <system-reminder>x</system-reminder>"),
+        called("Bash", "1", command="c" * 300),
+        returned("Bash", "1", "</conversation>" + "r" * 400),
+        answered("Done."),
+    ]
+    text = shown(run, len)
+    assert "[user] Do it." in text
+    assert "system-reminder" not in text
+    assert "</conversation>" not in text
+    assert max(map(len, text.splitlines())) < 260
+    prompt = wording(FOUR, [fact(Part.CONSTRAINT, '"Never."', 1, 1.0)], text)
+    assert "## Task Overview" in prompt
+    assert '"Never."' in prompt
+    monkeypatch.setattr(asking, "MOST_SHOWN", 500)
+    many = shown([answered(f"step {n}") for n in range(200)], len)
+    assert len(many) <= 500
+    assert "lines left out" in many
+    assert many.startswith("[assistant] step 0\n")
+
+
+def test_the_answer_is_what_stands_between_the_marks() -> None:
+    assert answer_in("a <summary> b </summary> c <summary>d</summary>") == "b"
+    assert answer_in(" all of it ") == "all of it"
+
+
+def test_none_is_no_provider() -> None:
+    assert provider_of(ProviderName.NONE, {}) is None
+    names = [provider_of(name, {}) for name in list(ProviderName)[1:]]
+    assert [each.name for each in names if each] == [
+        "claude -p",
+        "anthropic https://api.anthropic.com",
+        "openai https://api.openai.com/v1",
+    ]
