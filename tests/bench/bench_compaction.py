@@ -16,12 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .evaluation.boundaries import compactions_of, newest_within
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.whole import newest
+
+from .evaluation.boundaries import compactions_of, newest_within, with_summary
 from .evaluation.cozempic import PRESCRIPTIONS, VERSION, Cozempic
 from .evaluation.faults import contaminated, stale
 from .evaluation.figures import Figures, case_of, judge, sent_from, total, untouched
 from .evaluation.ledgers import context_tokens
-from .evaluation.ours import our_ways
+from .evaluation.ours import our_ways, summary_within
 from .evaluation.replay import RefusedError, Replayed, judge_moment, replay
 from .evaluation.sessions import WORKS, make_session
 from .growth_steps import CORPORA, SHARED
@@ -245,6 +248,7 @@ def print_boundaries(folder: Path) -> None:
             case = case_of(each.name, each.written_before(folder))
             budget = context_tokens(each.after, case.tokens.tokens)
             contexts = {"the client's summary": each.after}
+            contexts["ours, by rules"] = with_summary(our_summary(budget, case), ())
             contexts["the newest alone"] = newest_within(each.before, budget, case.tokens)
             for way, after in contexts.items():
                 replayed = judge_moment(each.before, after, each.later, case)
@@ -260,6 +264,15 @@ def print_boundaries(folder: Path) -> None:
         for way, found in ways.items():
             print(row(way, Result(tuple(found))))
         print("\n".join(faults))
+
+
+def our_summary(budget: int, case: Case) -> str:
+    """Sum up what stood before a compaction, in the tokens that the client's left."""
+    entries = read_conversation(case.path)
+    data = case.path.read_bytes()
+    line = newest(entries)
+    last = b"{}" if line is None else data[line.offset : line.offset + line.length]
+    return summary_within(entries, last, budget, case.tokens)
 
 
 def print_cases(group: str, cases: Sequence[Case]) -> None:

@@ -35,8 +35,10 @@ MANY = " ".join(f"[[bash:seq 1 {number}]]" for number in range(20, 400, 20))
 
 SESSIONS = {
     "tools side by side and thoughts": (
-        ("Never push. [[think:plan&&&bash:seq 1 900&&&bash:seq 4 600]] [[bash:seq 7 900]]"
-        " [[think:T.&&&say:We decided to use sqlite.]]"),
+        (
+            "Never push. [[think:plan&&&bash:seq 1 900&&&bash:seq 4 600]] [[bash:seq 7 900]]"
+            " [[think:T.&&&say:We decided to use sqlite.]]"
+        ),
         "Go on. [[think:Hm.&&&bash:seq 1 700]] [[say:done]]",
         "And more. [[bash:seq 1 9&&&bash:seq 2 9]] [[think:so&&&say:more done]]",
     ),
@@ -53,7 +55,9 @@ def whole(path: Path) -> Whole:
     last = newest(entries)
     assert last
     raw = path.read_bytes()[last.offset : last.offset + last.length]
-    return Whole(entries, envelope_of(json.loads(raw)), lambda piece: most(piece.text) + 4, str(path))
+    return Whole(
+        entries, envelope_of(json.loads(raw)), lambda piece: most(piece.text) + 4, str(path)
+    )
 
 
 def append(path: Path, operation: object) -> str:

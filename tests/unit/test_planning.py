@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def long_session(model: str = OLDER, thinking: bool = False) -> Session:  # noqa: FBT001, FBT002
+def long_session(model: str = OLDER, thinking: bool = False) -> Session:
     session = Session(model)
     session.ask("mend the decoder")
     for number in range(12):

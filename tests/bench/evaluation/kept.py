@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from ctxtop.core.conversation import Entry
     from ctxtop.core.summaries.artifacts import FileUse
 
+_QUOTATION: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 _REMOVED: Final = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm\s+((?:-\S+\s+)*)([^\s;&|-][^\s;&|]*)")
 
 
 def user_text_kept(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
     """Say how many bytes of the person's prompts still stand there as they were (Q2).
 
-    A prompt counts whole or not at all; a summary keeps one by quoting it word for word.
+    A prompt counts whole or not at all; a summary keeps one by quoting it word for word, with
+    whatever marks of a quotation stand before its lines.
     """
     standing = Counter(
         piece.text for piece in pieces_of(compacted) if piece.kind is PieceKind.PROMPT
     )
-    quoted = "\n".join(texts_of(compacted, frozenset({PieceKind.SUMMARY})))
+    quoted = _unquoted("\n".join(texts_of(compacted, frozenset({PieceKind.SUMMARY}))))
     kept = whole = 0
     for piece in pieces_of(original):
         if piece.kind is not PieceKind.PROMPT:
@@ -42,7 +44,7 @@ def user_text_kept(original: Sequence[Entry], compacted: Sequence[Entry]) -> Sha
         if standing[piece.text] > 0:
             standing[piece.text] -= 1
             kept += size
-        elif piece.text.strip() and piece.text.strip() in quoted:
+        elif (words := _unquoted(piece.text)) and words in quoted:
             kept += size
     return Share(kept, whole)
 
@@ -89,6 +91,10 @@ def constraints_kept(rules: Iterable[str], compacted: Sequence[Entry]) -> Share:
     spoken = Mentions(texts_of(compacted, SPOKEN))
     found = [spoken.has_sentence(rule) for rule in rules]
     return Share(sum(found), len(found))
+
+
+def _unquoted(text: str) -> str:
+    return " ".join(_QUOTATION.sub("", text).split())
 
 
 def _files(entries: Sequence[Entry]) -> dict[str, tuple[int, int, int]]:

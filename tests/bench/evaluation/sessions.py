@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -46,6 +47,9 @@ BIRDS: Final = (
 )  # fmt: skip
 STONES: Final = ("quartz", "beryl", "jasper", "garnet", "zircon", "opal", "agate", "topaz")
 """Of what needles are about: words that stand nowhere else."""
+
+DEFINED: Final = re.compile(r"(?:def |^- )(\w+)", re.MULTILINE)
+"""A function's name where code defines it, and where an agent's report begins with it."""
 
 RULES: Final = (
     "Never touch the {noun} table of production.",
@@ -236,8 +240,12 @@ class _Session:
     def count(self, path: str, place: int) -> None:
         self.files.setdefault(path, [0, 0, 0])[place] += 1
 
-    def saw(self, path: str) -> None:
-        self.seen += [self.code.symbol(path), path.removeprefix("/home/dev/shop/")]
+    def saw(self, path: str, shown: str) -> None:
+        """Remember what a step showed: the file, and a function that stands there."""
+        self.seen.append(path.removeprefix("/home/dev/shop/"))
+        names = DEFINED.findall(shown)
+        if names:
+            self.seen.append(self.random.choice(names))
 
     def read(self, path: str | None = None) -> None:
         path = path or self.here()
@@ -249,7 +257,7 @@ class _Session:
         file = {"filePath": path, "content": shown, "numLines": lines, "startLine": offset}
         self.writer.call("Read", given, shown, {"type": "text", "file": file}, words=self.about())
         self.count(path, 0)
-        self.saw(path)
+        self.saw(path, shown)
 
     def edit(self) -> None:
         path = self.here()
@@ -274,7 +282,7 @@ class _Session:
         told = f"The file {path} has been updated successfully."
         self.writer.call("Edit", given, told, side, words=self.about())
         self.count(path, 1)
-        self.saw(path)
+        self.saw(path, old)
 
     def write(self) -> None:
         path = self.code.create(len(self.code.files)) if self.random.random() < 0.6 else self.here()
@@ -284,7 +292,7 @@ class _Session:
         given = {"file_path": path, "content": content}
         self.writer.call("Write", given, told, side, words=self.about())
         self.count(path, 2)
-        self.saw(path)
+        self.saw(path, content)
         self.focus.append(path)
 
     def remove(self) -> None:
@@ -396,7 +404,7 @@ class _Session:
         }
         self.writer.call("Agent", given, [{"type": "text", "text": report}], side)
         self.writer.chars += len(report) - 4_800
-        self.saw(path)
+        self.saw(path, report)
 
     def image(self) -> None:
         path = f"/home/dev/shop/shots/{self.random.choice(NOUNS)}-{self.random.randrange(30)}.png"

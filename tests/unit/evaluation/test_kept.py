@@ -34,6 +34,12 @@ def test_a_summary_keeps_what_it_quotes_word_for_word() -> None:
     assert user_text_kept([asked("mend the parser")], [summary]).ratio == 0
 
 
+def test_a_quotation_of_several_lines_is_word_for_word() -> None:
+    summary = summed_up("- line 3:\n  > fix the parser\n  > \n  > then the printer")
+
+    assert user_text_kept([asked("fix the parser\n\nthen the printer")], [summary]).ratio == 1
+
+
 def test_files_are_known_by_what_was_done_to_them() -> None:
     original = [*touched("Read", "/p/a.py", "1"), *touched("Edit", "/p/b.py", "2")]
     masked = [original[0], returned("Read", "1", "[cleared]", "/p/a.py"), *original[2:]]

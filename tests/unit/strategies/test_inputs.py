@@ -113,7 +113,7 @@ def test_thoughts_stay_while_results_wait_for_the_model(tmp_path: Path) -> None:
         (None, True),
     ],
 )
-def test_models_that_are_not_known_bind_their_thoughts(model: str | None, binds: bool) -> None:  # noqa: FBT001
+def test_models_that_are_not_known_bind_their_thoughts(model: str | None, binds: bool) -> None:
     assert binds_thinking(model) is binds
 
 
