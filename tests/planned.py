@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.transcripts.conversation import entries_from
 from ctxtop.core.compaction.line_file import open_lines
-from ctxtop.core.compaction.plan import Remove, Replace
+from ctxtop.core.compaction.plan import Harm, Remove, Replace
 from ctxtop.core.compaction.planning import plan_transcript, read_view
 from ctxtop.core.compaction.pointer import replace_value
 from ctxtop.core.compaction.protect import Protection
 from ctxtop.core.compaction.registered import named
-from ctxtop.core.compaction.select import Aim
 from ctxtop.core.estimate import Estimator
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.plan import Operation, Plan
+    from ctxtop.core.compaction.select import Aim
     from ctxtop.core.compaction.view import View
 
     from .worked import Session
@@ -50,9 +50,8 @@ def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
         assert "\n" not in operation.what + operation.why
         after = carried_out([operation], path.read_bytes())
         assert path.stat().st_size - len(after) == operation.bytes_saved
-        assert tokens_of(path.read_bytes(), folder) - tokens_of(after, folder) == (
-            operation.tokens_saved
-        )
+        freed = tokens_of(path.read_bytes(), folder) - tokens_of(after, folder)
+        assert freed == freed_by([operation])
     after = carried_out(found, path.read_bytes())
     again = folder / "again.jsonl"
     again.write_bytes(after)
@@ -71,11 +70,20 @@ def plan_of(
 
 
 def tokens_of(data: bytes, folder: Path) -> int:
-    """The tokens of a transcript's pieces, counted anew; what stands before them is left out."""
+    """The tokens of a transcript's pieces, counted anew; those of thoughts are left out.
+
+    Of a thought it is known only what its answer's output has beyond its words and calls: an
+    answer whose call was stubbed would seem to have thought more.
+    """
     path = folder / "counted.jsonl"
     path.write_bytes(data)
     with view_of(path) as view:
-        return view.tokens - view.overhead
+        return sum(each.tokens for each in view.slots if each.piece.kind != "thinking")
+
+
+def freed_by(operations: Iterable[Operation]) -> int:
+    """What operations free, without thoughts."""
+    return sum(each.tokens_saved for each in operations if each.level is not Harm.REASONING)
 
 
 def carried_out(operations: Iterable[Operation], data: bytes) -> bytes:

@@ -172,7 +172,12 @@ def called(slot: Slot, asked: Mapping[str, Any] | None = None) -> str:
             f" lines {start}-{start + limit - 1}" if isinstance(limit, int) else f" from {start}"
         )
     named = " ".join(part for part in (slot.piece.path or "", shown) if part)
-    return quote(f"{slot.piece.name} {named}".strip(), _WHAT_CHARS) + lines
+    return quote(_shown(f"{slot.piece.name} {named}".strip()), _WHAT_CHARS) + lines
+
+
+def _shown(text: str) -> str:
+    """Leave out the signs that a terminal or a reader would obey."""
+    return "".join(each if each.isprintable() else " " for each in text[: 4 * _WHAT_CHARS])
 
 
 def worth(view: View, slot: Slot, replacement: str) -> bool:

@@ -16,6 +16,7 @@ from ..given_lines import given_to_agents, injected
 from . import as_json
 from .cells import shorten
 from .client_commands import hook, statusline
+from .compact_command import compact
 from .emit import emit as _emit
 from .hooks_commands import hooks
 from .inject_command import inject
@@ -261,6 +262,7 @@ def doctor(context: click.Context) -> int:
     return code
 
 
+group.add_command(compact)
 group.add_command(trigger)
 group.add_command(saves)
 

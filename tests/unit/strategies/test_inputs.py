@@ -122,7 +122,8 @@ def test_old_prose_keeps_what_was_decided(session: Session, tmp_path: Path) -> N
         f"Then I looked at part {n} of it and saw nothing new there." for n in range(60)
     )
     session.say(
-        f"The frame_decoder.py is read.\n{filler}\nWe decided to keep decode_bytes because it is fast."
+        f"The frame_decoder.py is read.\n{filler}\n"
+        "We decided to keep decode_bytes because it is fast."
     )
     session.rest()
     (found,) = found_by("old-prose", session, tmp_path)
