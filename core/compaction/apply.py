@@ -47,11 +47,14 @@ def apply_plan(plan: Plan, mode: Mode, subject: Subject) -> Receipt:
     _require_plan(plan, mode, subject)
     carry_out = {Mode.FORK: _fork, Mode.IN_PLACE: _in_place, Mode.APPEND: _append}[mode]
     with locked(subject.state, subject.session_id):
-        settle(subject.state, subject.session_id)
+        settle(subject.state, subject.session_id, subject.transcript)
         try:
             return carry_out(plan, subject)
         except MismatchError as error:
             raise refuse(Stop.UNSAFE, "plan", str(error), PLAN_AGAIN) from error
+        except OSError:
+            settle(subject.state, subject.session_id, subject.transcript)
+            raise
 
 
 def _require_plan(plan: Plan, mode: Mode, subject: Subject) -> None:
@@ -69,7 +72,7 @@ def _fork(plan: Plan, subject: Subject) -> Receipt:
     backup = _back_up(plan, subject)
     own = str(uuid.uuid4())
     target = subject.transcript.with_name(f"{own}.jsonl")
-    temporary, version = _write(plan, subject, target, as_fork(subject.session_id, own))
+    temporary, version = _write(plan, subject, as_fork(subject.session_id, own))
     receipt = replace(
         _receipt(plan, subject, Mode.FORK, target, backup, version),
         new_session_id=own,
@@ -99,7 +102,7 @@ def _in_place(plan: Plan, subject: Subject) -> Receipt:
             f"the copies in {backups.folder} take over 2 GiB",
             "undo what is no longer needed, or make a fork",
         )
-    temporary, version = _write(plan, subject, target, AS_IT_IS)
+    temporary, version = _write(plan, subject, AS_IT_IS)
     receipt = _receipt(plan, subject, Mode.IN_PLACE, target, backup, version)
     receipt = replace(receipt, now=_unchanged(plan))
     return commit(receipt, subject.state, lambda: swap(temporary, target, seen, subject.patience))
@@ -109,7 +112,7 @@ def _append(plan: Plan, subject: Subject) -> Receipt:
     target = subject.transcript
     require_idle(subject, target, subject.session_id)
     _require_base(plan, *sha256_of(target))
-    temporary, version = _write(plan, subject, target, AS_IT_IS)
+    temporary, version = _write(plan, subject, AS_IT_IS)
     with reading(temporary) as file:
         file.seek(plan.base_bytes)
         added = file.read()
@@ -148,10 +151,10 @@ def _require_base(plan: Plan, sha256: str, size: int) -> None:
     )
 
 
-def _write(plan: Plan, subject: Subject, target: Path, written: Written) -> tuple[Path, Version]:
-    """Write the file beside its place and verify it there. Raises NotAppliedError."""
+def _write(plan: Plan, subject: Subject, written: Written) -> tuple[Path, Version]:
+    """Write the file beside the transcript and verify it there. Raises NotAppliedError."""
     mode = stat.S_IMODE(subject.transcript.stat().st_mode)
-    temporary = write_beside(target, after(_image(plan, subject, written)), mode)
+    temporary = write_beside(subject.transcript, after(_image(plan, subject, written)), mode)
     try:
         _require_verified(plan, subject, temporary, _image(plan, subject, written))
         sha256, size = sha256_of(temporary)

@@ -7,7 +7,6 @@ limits: compaction 7.5 ("backups").
 from __future__ import annotations
 
 import hashlib
-import os
 import zlib
 from contextlib import contextmanager
 from pathlib import Path

@@ -31,10 +31,10 @@ def commit(receipt: Receipt, state: Path, write: Callable[[], None]) -> Receipt:
         closed = _closed(receipt)
         receipts.write(closed)
     except NotAppliedError:
-        settle(state, receipt.session_id)
+        settle(state, receipt.session_id, Path(receipt.transcript))
         raise
     except OSError:
-        settle(state, receipt.session_id)
+        settle(state, receipt.session_id, Path(receipt.transcript))
         for each in receipts.find(receipt.receipt_id):
             if receipt.pending and each.now == replace(receipt.pending, replaced=None):
                 return each

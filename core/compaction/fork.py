@@ -75,6 +75,8 @@ def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
             with reading(path) as file:
                 lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
                 temporary = write_beside(copy, lines)
+                status = os.fstat(file.fileno())
+                os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
             temporary.replace(copy)
     sync_folder(target.parent)
     return target
@@ -82,6 +84,8 @@ def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
 
 def remove_copies(folder: Path) -> None:
     """Remove what `copy_beside` made of a fork that did not come about."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
     for path in _regular_files(folder):
         unlink(path)
     folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)

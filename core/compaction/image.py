@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 -- msgspec reads it
 from typing import TYPE_CHECKING, Final
 
 import msgspec

@@ -116,8 +116,8 @@ def _hung(operations: Sequence[Operation]) -> dict[str, str | None]:
                 if "uuid" in line:
                     parents[line["uuid"]] = line.get(_PARENT) or line.get("logicalParentUuid")
     hung: dict[str, str | None] = {}
-    for uuid in parents:
-        parent, seen = parents[uuid], {uuid}
+    for uuid, above in parents.items():
+        parent, seen = above, {uuid}
         while parent in parents and parent not in seen:
             seen.add(parent)
             parent = parents[parent]

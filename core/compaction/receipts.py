@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from .files import make_folder, reading, unlink, write_file
-from .plan import Plan
+from .plan import Plan  # noqa: TC001 -- msgspec reads it
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from .receipts import Receipt, Version
 
 
-def settle(state: Path, session_id: str) -> None:
-    """Settle what is open of a session and its forks; its lock must be held. Raises OSError."""
+def settle(state: Path, session_id: str, *paths: Path) -> None:
+    """Settle what is open of a session and its forks; its lock must be held. Raises OSError.
+
+    `paths` are transcripts beside which something may have been left before any receipt was.
+    """
     receipts = Receipts(state)
     for receipt in receipts.all():
         if receipt.session_id == session_id and receipt.pending is not None:
@@ -32,6 +35,8 @@ def settle(state: Path, session_id: str) -> None:
                 receipts.remove(receipt)
             else:
                 receipts.write(settled)
+    for path in paths:
+        settle_leftovers(path, None)
 
 
 def _settled(receipt: Receipt, pending: Version) -> Receipt | None:

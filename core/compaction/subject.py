@@ -8,7 +8,7 @@ import shlex
 import stat
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from .files import FILE_MODE, make_folder
@@ -36,6 +36,10 @@ class Patience:
     """After a file was replaced: a late write of the client's shows up in this time."""
     at_most: float = 5.0
     """For late writes to end."""
+
+    def at_once(self) -> Patience:
+        """Ask for no time since the last write."""
+        return replace(self, idle=0.0)
 
 
 @dataclass(frozen=True, slots=True)

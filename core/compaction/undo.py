@@ -7,6 +7,7 @@ by one: into the lines with their uuids, where they still hold what we put there
 
 from __future__ import annotations
 
+import dataclasses
 import stat
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +55,7 @@ def undo(receipt_id: str, operation: int | None, subject: Subject) -> Undone:
     receipts = Receipts(subject.state)
     (receipt,) = receipts.find(receipt_id)
     with locked(subject.state, receipt.session_id):
-        settle(subject.state, receipt.session_id)
+        settle(subject.state, receipt.session_id, subject.transcript)
         found = receipts.find(receipt.receipt_id)
         if not found or found[0].now is None:
             raise refuse(Stop.NOTHING, "receipt", "nothing came about of it", "there is no need")
@@ -84,10 +85,14 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
         raise refuse(Stop.UNSAFE, "gone", f"{target} is gone", "resume the session it came from")
-    require_idle(subject, target, receipt.new_session_id or receipt.session_id)
     seen = target.stat()
+    ours = begins_with(target, receipt.now)
+    if ours and seen.st_size == receipt.now.size:
+        # Nobody wrote since we did: there is nothing to wait for.
+        subject = dataclasses.replace(subject, patience=subject.patience.at_once())
+    require_idle(subject, target, receipt.new_session_id or receipt.session_id)
     undone = tuple(sorted({*receipt.now.undone, *chosen}))
-    mixed = receipt.now.mixed or not begins_with(target, receipt.now)
+    mixed = receipt.now.mixed or not ours
     with _base(receipt, subject.state) as lines:
         operations = _except(receipt, undone) if not mixed else _only(receipt, chosen)
         written = _written(receipt)

@@ -74,7 +74,9 @@ def same_list(seen: Seen) -> str | None:
     if seen.appends:
         known = {each.uuid for each in seen.listed} | seen.added
         strange = [each for each in seen.sent if each.uuid not in known]
-        return f"line {strange[0].line} would be sent, which was not" if strange else None
+        if strange:
+            return f"line {strange[0].line} would be sent, which was not"
+        return _kept_but_not_sent(seen)
     removed, edited = seen.removed, seen.edited
     expected = [each.uuid for each in seen.listed if each.line not in removed]
     changed = {each.uuid for each in seen.before if each.line in edited}
@@ -89,6 +91,14 @@ def same_list(seen: Seen) -> str | None:
             else ("lines would be sent in another order, or others than before")
         )
     return None
+
+
+def _kept_but_not_sent(seen: Seen) -> str | None:
+    """Find what a boundary of ours keeps, and what the client would leave out all the same."""
+    last = _last_boundary(seen.after)
+    kept = set(last.boundary.kept) if last and last.boundary else set[str]()
+    lost = kept & {each.uuid for each in seen.listed} - {each.uuid for each in seen.sent}
+    return f"{len(lost)} lines that should stay would not be sent" if lost else None
 
 
 def same_graph(seen: Seen) -> str | None:

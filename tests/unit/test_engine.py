@@ -1,0 +1,291 @@
+"""A plan is carried out in every mode, verified, and taken back byte for byte."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.plan import Harm, Operation, Remove, Replace
+from ctxtop.core.compaction.receipts import Mode, Receipts, State
+from ctxtop.core.compaction.refused import NotAppliedError, Stop
+from ctxtop.core.compaction.undo import undo
+
+from ..sessions_on_disk import (
+    at_rest,
+    encoded,
+    masks,
+    operation,
+    place,
+    plan_of,
+    rest,
+    result_lines,
+    said,
+    subject_of,
+    turns,
+)
+from ..transcripts import SESSION, user
+
+LINES = turns(6)
+DATA = encoded(LINES)
+RESULTS = result_lines(LINES)
+MASKS = masks(DATA, RESULTS[:3])
+
+
+def leaf() -> str:
+    """The last line that has children."""
+    return str(LINES[-1]["leafUuid"])
+
+
+def goes_on(parent: str) -> bytes:
+    """What a client appends when the session goes on."""
+    return encoded([user("And now?", 900, parentUuid=parent)])
+
+
+def summary(kept: list[str]) -> Operation:
+    """A boundary of ours, and its summary."""
+    envelope = Envelope(SESSION, leaf(), "2026-11-20T12:00:00.000Z")
+    what = Kept("SUMMARY", kept, 1000, 100)
+    return operation(*summary_lines(envelope, what, "boundary", "summary"), level=Harm.SUMMARY)
+
+
+def masked_texts(path: Path) -> int:
+    return sum("[masked]" in texts for _, texts in said(path))
+
+
+def test_in_place_and_back(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    before = said(subject.transcript)
+    receipt = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    assert masked_texts(subject.transcript) == 3
+    assert [uuid for uuid, _ in said(subject.transcript)] == [uuid for uuid, _ in before]
+    changed = subject.transcript.read_bytes().split(b"\n")
+    different = [n for n, line in enumerate(DATA.split(b"\n"), 1) if line != changed[n - 1]]
+    assert different == RESULTS[:3]
+    undone = undo(receipt.receipt_id, None, subject)
+    assert subject.transcript.read_bytes() == DATA
+    assert undone.sha256 == receipt.plan.base_sha256
+    assert Receipts(subject.state).all()[0].state is State.UNDONE
+    assert [path.name for path in subject.transcript.parent.iterdir()] == [f"{SESSION}.jsonl"]
+
+
+def test_one_operation_back_after_the_session_went_on(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    receipt = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    tail = goes_on(leaf())
+    with subject.transcript.open("ab") as file:
+        file.write(tail)
+    rest(subject.transcript)
+    undo(receipt.receipt_id, 1, subject)
+    assert masked_texts(subject.transcript) == 2
+    undo(receipt.receipt_id, None, subject)
+    assert subject.transcript.read_bytes() == DATA + tail
+
+
+def test_two_receipts_in_one_file(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    first = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    now = subject.transcript.read_bytes()
+    second = apply_plan(plan_of(now, masks(now, RESULTS[3:4], "[later]")), Mode.IN_PLACE, subject)
+    undo(first.receipt_id, 0, subject)
+    undo(first.receipt_id, None, subject)
+    assert masked_texts(subject.transcript) == 0
+    undo(second.receipt_id, None, subject)
+    assert subject.transcript.read_bytes() == DATA
+
+
+def test_the_same_value_twice_is_taken_back_in_order(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    first = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    now = subject.transcript.read_bytes()
+    second = apply_plan(plan_of(now, masks(now, RESULTS[:1], "[m]")), Mode.IN_PLACE, subject)
+    with pytest.raises(NotAppliedError, match="later receipts first"):
+        undo(first.receipt_id, None, subject)
+    undo(second.receipt_id, None, subject)
+    undo(first.receipt_id, None, subject)
+    assert subject.transcript.read_bytes() == DATA
+
+
+def test_a_fork(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    agents = subject.transcript.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    agent = encoded([user("Build", 1, isSidechain=True)])
+    (agents / "agent-a1.jsonl").write_bytes(agent)
+    results = subject.transcript.with_suffix("") / "tool-results"
+    results.mkdir()
+    (results / "t.txt").write_bytes(b"long")
+    receipt = apply_plan(plan_of(DATA, MASKS), Mode.FORK, subject)
+    fork = Path(receipt.target)
+    assert subject.transcript.read_bytes() == DATA
+    assert receipt.new_session_id == fork.stem
+    assert receipt.resume_command == f"cd /home/dev/proj && claude --resume {fork.stem}"
+    assert masked_texts(fork) == 3
+    assert [uuid for uuid, _ in said(fork)] == [uuid for uuid, _ in said(subject.transcript)]
+    lines = [json.loads(line) for line in fork.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert {line["sessionId"] for line in lines} == {fork.stem}
+    origins = {(line["forkedFrom"]["sessionId"], line["forkedFrom"]["messageUuid"] == line["uuid"])
+               for line in lines if "uuid" in line}  # fmt: skip
+    assert origins == {(SESSION, True)}
+    copied = fork.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    assert json.loads(copied.read_bytes())["sessionId"] == fork.stem
+    assert (fork.with_suffix("") / "tool-results" / "t.txt").read_bytes() == b"long"
+    assert (agents / "agent-a1.jsonl").read_bytes() == agent
+    tail = goes_on(leaf())
+    with fork.open("ab") as file:
+        file.write(tail)
+    rest(fork)
+    rest(copied)
+    undo(receipt.receipt_id, None, subject_of(fork, tmp_path))
+    assert said(fork)[:-1] == said(subject.transcript)
+    assert fork.read_bytes().endswith(tail)
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"type":"user","uuid":"ha'])
+@pytest.mark.parametrize("tail", [b"", goes_on("summary")])
+def test_a_summary_is_appended_and_cut(tmp_path: Path, torn: bytes, tail: bytes) -> None:
+    data = DATA + torn
+    subject = at_rest(tmp_path, data)
+    before = said(subject.transcript)
+    kept = [uuid for uuid, _ in before[-5:] if uuid]
+    receipt = apply_plan(plan_of(data, [summary(kept)]), Mode.APPEND, subject)
+    assert receipt.backup is None
+    assert subject.transcript.read_bytes().startswith(data)
+    assert [uuid for uuid, _ in said(subject.transcript)] == ["summary", *kept]
+    if tail:
+        with subject.transcript.open("ab") as file:
+            file.write(tail)
+    rest(subject.transcript)
+    undo(receipt.receipt_id, None, subject)
+    if tail:
+        assert subject.transcript.read_bytes().startswith(data)
+        assert said(subject.transcript)[:-1] == before
+    else:
+        assert subject.transcript.read_bytes() == data
+
+
+def test_a_kept_result_needs_its_call(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    kept = [uuid for uuid, _ in said(subject.transcript)[-2:] if uuid]
+    with pytest.raises(NotAppliedError, match="V5: 1 lines that should stay"):
+        apply_plan(plan_of(DATA, [summary(kept)]), Mode.APPEND, subject)
+    assert subject.transcript.read_bytes() == DATA
+
+
+def line_with(text: bytes) -> int:
+    return next(n for n, line in enumerate(DATA.split(b"\n"), 1) if text in line)
+
+
+def edit(number: int, pointer: str, value: str, level: Harm = Harm.MASKED) -> Operation:
+    return operation(Replace(*place(DATA, number), pointer, value), line=number, level=level)
+
+
+THOUGHT = line_with(b'"thinking":"Hm 1"')
+CALL = line_with(b'"command":"ls 1"')
+TEXT = line_with(b"Done 1.")
+NEWEST_CALL = line_with(b'"command":"ls 5"')
+
+WRONG: dict[str, tuple[Operation, str]] = {
+    "uuid": (edit(CALL, "/uuid", '"other"'), "V4"),
+    "id of a call": (edit(CALL, "/message/content/0/id", '"other"'), "V4"),
+    "parent": (edit(CALL, "/parentUuid", "null"), "V5"),
+    "orphan": (edit(CALL, "/parentUuid", '"nowhere"'), "V6"),
+    "empty content": (edit(RESULTS[0], "/message/content", "[]"), "V4"),
+    "empty text": (edit(TEXT, "/message/content/0/text", '""', Harm.PROSE), "V9"),
+    "another type": (edit(RESULTS[0], "/message/content/0/content", "[]"), "V9"),
+    "no input": (edit(CALL, "/message/content/0/input", "{}"), "V9"),
+    "thinking cut": (edit(THOUGHT, "/message/content/0/thinking", '"H"', Harm.REASONING), "V10"),
+    "prompt": (edit(2, "/message/content", '"Hi"'), "V14"),
+    "half a character": (edit(RESULTS[0], "/message/content/0/content", '"\\ud83d"'), "V18"),
+    "only the file": (
+        edit(RESULTS[0], "/message/content/0/content", '"x"', Harm.FILE_ONLY), "V16"),
+    "larger": (edit(RESULTS[0], "/message/content/0/content", json.dumps("y" * 2000)), "V16"),
+    "a call gone": (operation(Remove(*place(DATA, CALL)), line=CALL), "V5"),
+    "mode gone": (operation(Remove(*place(DATA, 1)), line=1), "V12"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
+def test_what_breaks_an_invariant_is_not_done(tmp_path: Path, what: str, mode: Mode) -> None:
+    wrong, code = WRONG[what]
+    subject = at_rest(tmp_path, DATA)
+    with pytest.raises(NotAppliedError) as found:
+        apply_plan(plan_of(DATA, [wrong]), mode, subject)
+    assert found.value.stop is Stop.UNVERIFIED
+    assert code in {each.check for each in found.value.refusals}
+    assert subject.transcript.read_bytes() == DATA
+    assert len(list(subject.transcript.parent.iterdir())) == 1
+    assert Receipts(subject.state).all() == []
+
+
+def test_a_thinking_line_goes_with_its_children_hung_elsewhere(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    parent = LINES[THOUGHT - 1]["parentUuid"]
+    away = operation(
+        Remove(*place(DATA, THOUGHT)),
+        Replace(*place(DATA, CALL), "/parentUuid", json.dumps(parent)),
+        level=Harm.REASONING,
+    )
+    receipt = apply_plan(plan_of(DATA, [away]), Mode.IN_PLACE, subject)
+    assert LINES[THOUGHT - 1]["uuid"] not in dict(said(subject.transcript))
+    undo(receipt.receipt_id, 0, subject)
+    assert subject.transcript.read_bytes() == DATA
+
+
+def open_call() -> bytes:
+    return encoded(LINES[:NEWEST_CALL])
+
+
+@pytest.mark.parametrize(
+    ("check", "change"),
+    [
+        ("open", {"held_by": lambda _: "process 7"}),
+        ("idle", {}),
+        ("changed", {}),
+        ("session", {"session_id": "other"}),
+    ],
+)
+def test_refusals(tmp_path: Path, check: str, change: dict[str, Any]) -> None:
+    subject = replace(at_rest(tmp_path, DATA), **change)
+    plan = plan_of(DATA, MASKS)
+    if check == "idle":
+        subject.transcript.touch()
+    if check == "changed":
+        plan = plan_of(DATA[:-1], MASKS)
+    with pytest.raises(NotAppliedError) as found:
+        apply_plan(plan, Mode.IN_PLACE, subject)
+    assert [each.check for each in found.value.refusals] == [check]
+    assert all(each.why and each.what_to_do for each in found.value.refusals)
+    assert subject.transcript.read_bytes() == DATA
+
+
+def test_an_open_call_is_left_alone_in_place_only(tmp_path: Path) -> None:
+    data = open_call()
+    subject = at_rest(tmp_path, data)
+    plan = plan_of(data, masks(data, RESULTS[:2]))
+    with pytest.raises(NotAppliedError, match="open-call"):
+        apply_plan(plan, Mode.IN_PLACE, subject)
+    assert masked_texts(Path(apply_plan(plan, Mode.FORK, subject).target)) == 2
+
+
+def test_an_agent_at_work(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    agents = subject.transcript.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    (agents / "agent-a1.jsonl").touch()
+    with pytest.raises(NotAppliedError, match="agent-a1 was at work"):
+        apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+
+
+def test_files_are_for_the_user_alone_and_keep_their_mode(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    subject.transcript.chmod(0o640)
+    apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    assert subject.transcript.stat().st_mode & 0o777 == 0o640
+    for path in subject.state.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
