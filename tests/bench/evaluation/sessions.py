@@ -36,6 +36,8 @@ PROMPT_EVERY: Final = 14
 """Steps from one prompt of the person to the next: median of the recorded sessions, roughly."""
 READ_IN_PART: Final = 0.5
 """Share of the reads of a long file that ask for some of its lines."""
+AT_HAND: Final = 5
+"""Steps on files after which one is read again before it is edited: nobody edits by heart."""
 NEEDLE_EVERY: Final = 9
 """Steps from one needle to the next: 50 to 200 of a session (compaction.md 4.3)."""
 IMAGE_BYTES: Final = 60_000
@@ -139,6 +141,8 @@ class _Session:
         self.files: dict[str, list[int]] = {}
         self.seen: list[str] = []
         """Symbols that were shown, the newest last."""
+        self.at_hand: list[str] = []
+        """Files by the step that touched them, the newest last."""
         self.focus: list[str] = []
         """Files that the work is about just now."""
         self.todos: list[dict[str, str]] = []
@@ -242,15 +246,16 @@ class _Session:
 
     def saw(self, path: str, shown: str) -> None:
         """Remember what a step showed: the file, and a function that stands there."""
+        self.at_hand.append(path)
         self.seen.append(path.removeprefix("/home/dev/shop/"))
         names = DEFINED.findall(shown)
         if names:
             self.seen.append(self.random.choice(names))
 
-    def read(self, path: str | None = None) -> None:
+    def read(self, path: str | None = None, *, whole: bool = False) -> None:
         path = path or self.here()
         lines = len(self.code.files[path])
-        part = self.random.random() < READ_IN_PART and lines > 60
+        part = not whole and self.random.random() < READ_IN_PART and lines > 60
         offset = self.random.randrange(1, lines - 40) if part else 1
         given = {"file_path": path} | ({"offset": offset, "limit": 40} if part else {})
         shown = self.code.shown(path, offset, 40 if part else None)
@@ -261,8 +266,8 @@ class _Session:
 
     def edit(self) -> None:
         path = self.here()
-        if path not in self.files:
-            self.read(path)
+        if path not in self.at_hand[-AT_HAND:]:
+            self.read(path, whole=True)
         before = "\n".join(self.code.files[path])
         if self.random.random() < 0.06:
             old = f"def {self.random.choice(VERBS)}_{self.random.choice(NOUNS)}_missing():"
