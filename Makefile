@@ -54,10 +54,13 @@ check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/pyright
 
 bench: $(VENV)/.test ## Print the benchmarks' figures
-	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
+	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
 
 bench-accuracy: $(VENV)/.test ## Print how right the numbers are on recorded sessions
 	@for name in accuracy tokens forecast; do echo "== $$name"; $(BIN)/python -m tests.bench.bench_$$name || exit 1; done
+
+bench-compaction: $(VENV)/.test ## Print what compaction frees and keeps, beside the client's and cozempic (installed for it)
+	@$(BIN)/python -m tests.bench.bench_compaction
 
 screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
 	$(BIN)/python screenshots/make.py
@@ -65,4 +68,4 @@ screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client check bench bench-accuracy screenshots clean
+.PHONY: help run demo test test-client check bench bench-accuracy bench-compaction screenshots clean

@@ -1,0 +1,227 @@
+"""All metrics of one session and one way to compact it, and how they are added up."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
+from ctxtop.core.compaction.project import project
+from ctxtop.core.estimate import Estimator
+from ctxtop.core.material import CountedOnce
+from ctxtop.core.thinking import without_dropped
+
+from .entities import HEAVY, density, entity_retention, inflated, weights
+from .kept import (
+    artifact_precision,
+    artifact_recall,
+    constraints_kept,
+    constraints_of,
+    user_text_kept,
+)
+from .ledgers import break_even, context_tokens, tokens_before_change
+from .passages import Index, passages_of
+from .probes import Kind, Probe, is_answered, negative_probes, probes_of
+from .share import Share, together
+from .texts import texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from ctxtop.core.conversation import Entry
+
+OVERHEAD: Final = 21_000
+"""Tokens of the system prompt and the tools, where the cache is reckoned (compaction.md 1.1)."""
+
+LEAKS_ASKED: Final = 20
+"""Negative probes of a session: enough to see that something leaks."""
+
+
+_NO_CONTENT: Final = re.compile(rb'"content":\s*\[\s*\]')
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A session to be judged, with what is asked of it; made once, for all ways."""
+
+    name: str
+    path: Path
+    original: list[Entry]
+    tokens: CountedOnce
+    size: int
+    """Tokens of the conversation."""
+    bytes: int
+    """Of the file."""
+    weighed: dict[str, int]
+    probes: tuple[Probe, ...]
+    """Those that O itself answers."""
+    strange: tuple[Probe, ...]
+    """Those that nothing may answer."""
+    rules: tuple[str, ...]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What one way to compact did to one session, or to several."""
+
+    context: Share = Share()
+    """Tokens freed, of those before."""
+    file: Share = Share()
+    """Bytes freed, of those before."""
+    user: Share = Share()
+    entities: Share = Share()
+    heavy: Share = Share()
+    """Entities that were referred to twice or more."""
+    artifacts: Share = Share()
+    precision: Share = Share()
+    rules: Share = Share()
+    probes: Share = Share()
+    needles: Share = Share()
+    """Of the probes those that were planted."""
+    leaks: Share = Share()
+    grown: int = 0
+    """Lines that say more than before."""
+    empty: int = 0
+    """Messages of the file without content: an API refuses them."""
+    density: tuple[float, ...] = ()
+    """Things named per token, against before."""
+    break_even: tuple[float, ...] = ()
+    """Requests until a warm cache has paid, by session that was changed."""
+    refused: int = 0
+    sessions: int = 0
+
+    @property
+    def paid_after(self) -> float | None:
+        """Median of the requests after which it pays."""
+        return statistics.median(self.break_even) if self.break_even else None
+
+    @property
+    def denser(self) -> float | None:
+        """Median of how much denser the context became."""
+        return statistics.median(self.density) if self.density else None
+
+
+def sent_from(path: Path) -> list[Entry]:
+    """List what the model would be sent if a transcript were resumed now."""
+    sent = project(read_conversation(path))
+    return without_dropped(sent, _model_of(sent))
+
+
+def counter_of(entries: Sequence[Entry]) -> CountedOnce:
+    """Count for the model of a conversation with what ctxtop ships, nothing learnt."""
+    return CountedOnce(Estimator({}).of(_model_of(entries)))
+
+
+def index_of(entries: Sequence[Entry]) -> Index:
+    """Make the passages of a context searchable."""
+    return Index(passages_of(texts_of(entries)))
+
+
+def case_of(
+    name: str,
+    path: Path,
+    *,
+    needles: Iterable[Probe] = (),
+    rules: Iterable[str] | None = None,
+    other: Sequence[Entry] = (),
+) -> Case:
+    """Read a session and make its questions; `other` is a session whose things must not show."""
+    original = sent_from(path)
+    counter = counter_of(original)
+    index = index_of(original)
+    asked = [*needles, *probes_of(original)]
+    return Case(
+        name=name,
+        path=path,
+        original=original,
+        tokens=counter,
+        size=context_tokens(original, counter.tokens),
+        bytes=path.stat().st_size,
+        weighed=weights(original),
+        probes=tuple(probe for probe in asked if is_answered(probe, index)),
+        strange=tuple(
+            probe
+            for probe in negative_probes(original, other, LEAKS_ASKED)
+            if not is_answered(probe, index)
+        ),
+        rules=tuple(constraints_of(original) if rules is None else rules),
+    )
+
+
+def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
+    """Take all figures of a compacted context; `data` is its file, empty where it has none."""
+    counter = case.tokens.tokens
+    size = context_tokens(compacted, counter)
+    index = index_of(compacted)
+    answered = {probe: is_answered(probe, index) for probe in case.probes}
+    planted = [kept for probe, kept in answered.items() if probe.kind is Kind.PLANTED]
+    unchanged = tokens_before_change(case.original, compacted, counter)
+    paid = break_even(case.size + OVERHEAD, unchanged + OVERHEAD, case.size - size)
+    before = density(case.original, case.size)
+    return Figures(
+        context=Share(case.size - size, case.size),
+        file=Share(case.bytes - len(data), case.bytes) if data else Share(),
+        user=user_text_kept(case.original, compacted),
+        entities=entity_retention(case.weighed, compacted),
+        heavy=entity_retention(case.weighed, compacted, HEAVY),
+        artifacts=artifact_recall(case.original, compacted),
+        precision=artifact_precision(case.original, compacted),
+        rules=constraints_kept(case.rules, compacted),
+        probes=Share(sum(answered.values()), len(answered)),
+        needles=Share(sum(planted), len(planted)),
+        leaks=Share(sum(is_answered(each, index) for each in case.strange), len(case.strange)),
+        grown=len(inflated(case.original, compacted)),
+        empty=_empty(data),
+        density=(density(compacted, size) / before,) if before else (),
+        break_even=(paid,) if paid is not None else (),
+        sessions=1,
+    )
+
+
+def untouched(case: Case) -> Figures:
+    """Give the figures of a session that was refused: nothing is freed, all is kept."""
+    whole = judge(case, case.original, case.path.read_bytes())
+    return msgspec.structs.replace(whole, refused=1, density=(), break_even=())
+
+
+def total(figures: Sequence[Figures]) -> Figures:
+    """Add up the figures of sessions."""
+    return Figures(
+        context=together(each.context for each in figures),
+        file=together(each.file for each in figures),
+        user=together(each.user for each in figures),
+        entities=together(each.entities for each in figures),
+        heavy=together(each.heavy for each in figures),
+        artifacts=together(each.artifacts for each in figures),
+        precision=together(each.precision for each in figures),
+        rules=together(each.rules for each in figures),
+        probes=together(each.probes for each in figures),
+        needles=together(each.needles for each in figures),
+        leaks=together(each.leaks for each in figures),
+        grown=sum(each.grown for each in figures),
+        empty=sum(each.empty for each in figures),
+        density=tuple(value for each in figures for value in each.density),
+        break_even=tuple(value for each in figures for value in each.break_even),
+        refused=sum(each.refused for each in figures),
+        sessions=sum(each.sessions for each in figures),
+    )
+
+
+def _model_of(entries: Sequence[Entry]) -> str | None:
+    answers = (each.model for each in reversed(entries) if each.model)
+    return next((model for model in answers if model != SYNTHETIC), None)
+
+
+def _empty(data: bytes) -> int:
+    lines = (line for line in data.split(b"\n") if _NO_CONTENT.search(line))
+    return sum(_content_of(line) == [] for line in lines)
+
+
+def _content_of(line: bytes) -> object:
+    try:
+        said = json.loads(line)["message"]["content"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return said

@@ -1,0 +1,115 @@
+"""Q2, Q7, Q8: the person's words, the files that were touched, and the rules that were given."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.summaries.artifacts import artifacts_of, input_of, said_in
+from ctxtop.core.summaries.cues import CONSTRAINT, sentences_with
+from ctxtop.core.summaries.forgotten import shared_basenames
+from ctxtop.core.summaries.mentions import Mentions
+
+from .share import Share
+from .texts import SPOKEN, pieces_of, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctxtop.core.conversation import Entry
+    from ctxtop.core.summaries.artifacts import FileUse
+
+_QUOTATION: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+_REMOVED: Final = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm\s+((?:-\S+\s+)*)([^\s;&|-][^\s;&|]*)")
+
+
+def user_text_kept(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
+    """Say how many bytes of the person's prompts still stand there as they were (Q2).
+
+    A prompt counts whole or not at all; a summary keeps one by quoting it word for word, with
+    whatever marks of a quotation stand before its lines.
+    """
+    standing = Counter(
+        piece.text for piece in pieces_of(compacted) if piece.kind is PieceKind.PROMPT
+    )
+    quoted = _unquoted("\n".join(texts_of(compacted, frozenset({PieceKind.SUMMARY}))))
+    kept = whole = 0
+    for piece in pieces_of(original):
+        if piece.kind is not PieceKind.PROMPT:
+            continue
+        size = len(piece.text.encode("utf-8", "surrogatepass"))
+        whole += size
+        if standing[piece.text] > 0:
+            standing[piece.text] -= 1
+            kept += size
+        elif (words := _unquoted(piece.text)) and words in quoted:
+            kept += size
+    return Share(kept, whole)
+
+
+def artifact_recall(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
+    """Say of how many touched files it is still known what was done to them (Q7).
+
+    By the calls themselves: read, edited, written as often as before, or removed. Or by a
+    summary or a result that names the file, with its folder where its name is not enough.
+    """
+    true = _files(original)
+    left = _files(compacted)
+    summary = Mentions(texts_of(compacted, frozenset({PieceKind.SUMMARY})))
+    shared = shared_basenames(true)
+    kept = sum(
+        left.get(path) == use or summary.has_path(path, shared) for path, use in true.items()
+    )
+    gone = _removed(original)
+    kept += len([path for path in gone if path in _removed(compacted) or summary.has_path(path)])
+    return Share(kept, len(true) + len(gone))
+
+
+def artifact_precision(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
+    """Say how many of the files that are still said to be touched really were (Q7)."""
+    true = _files(original)
+    left = _files(compacted)
+    return Share(sum(path in true for path in left), len(left))
+
+
+def constraints_of(entries: Sequence[Entry]) -> list[str]:
+    """List the person's rules: sentences with must, never, always and the like (Q8)."""
+    return list(
+        dict.fromkeys(
+            sentence
+            for piece in pieces_of(entries)
+            if piece.kind is PieceKind.PROMPT
+            for sentence in sentences_with(CONSTRAINT, said_in(piece.text))
+        )
+    )
+
+
+def constraints_kept(rules: Iterable[str], compacted: Sequence[Entry]) -> Share:
+    """Say how many rules are still there, word for word or most of it in one passage (Q8)."""
+    spoken = Mentions(texts_of(compacted, SPOKEN))
+    found = [spoken.has_sentence(rule) for rule in rules]
+    return Share(sum(found), len(found))
+
+
+def _unquoted(text: str) -> str:
+    return " ".join(_QUOTATION.sub("", text).split())
+
+
+def _files(entries: Sequence[Entry]) -> dict[str, tuple[int, int, int]]:
+    return {use.path: _counts(use) for use in artifacts_of(entries).files}
+
+
+def _counts(use: FileUse) -> tuple[int, int, int]:
+    return use.reads, use.edits, use.writes
+
+
+def _removed(entries: Sequence[Entry]) -> set[str]:
+    found: set[str] = set()
+    for piece in pieces_of(entries):
+        if piece.kind is PieceKind.TOOL_INPUT and piece.name == "Bash":
+            command = input_of(piece).get("command")
+            if isinstance(command, str):
+                found.update(path for _, path in _REMOVED.findall(command))
+    return found

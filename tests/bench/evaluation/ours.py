@@ -1,0 +1,97 @@
+"""ctxtop's own ways to compact, each level of harm with all that is below it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.image import after, image
+from ctxtop.core.compaction.keep import Tail
+from ctxtop.core.compaction.plan import Harm, Refusal
+from ctxtop.core.compaction.planning import plan_transcript
+from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.strategies.summarise import facts_of, summarise
+from ctxtop.core.compaction.whole import Whole, envelope_of, newest
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.estimate import Estimator
+from ctxtop.core.summaries.budget import Budget, sum_up
+from ctxtop.core.summaries.templates import ELEVEN
+
+from .figures import counter_of
+from .replay import RefusedError
+from .texts import pieces_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ctxtop.core.conversation import Entry
+    from ctxtop.core.material import CountedOnce
+
+    from .replay import Compact
+
+LEVELS: Final = tuple(level for level in Harm if level <= Harm.PROSE)
+"""Those that edit lines; a summary comes after them, and a cut keeps nothing to be judged."""
+
+KEPT_MESSAGES: Final = 20
+"""Beside a summary: ten turns, as many as the other levels protect (compaction.md 7.5)."""
+
+QUOTED: Final = 1.3
+"""Tokens of a quoted message to those of the message: marks and line numbers stand around it."""
+
+PROMPTS_SHARE: Final = 0.5
+"""Of a summary's budget, at most: what of it the person's messages may take."""
+
+
+def our_ways() -> Iterator[tuple[str, Compact]]:
+    """Give the levels, the least harm first."""
+    for level in LEVELS:
+        yield f"level {level.value} {level.name.lower().replace('_', ' ')}", compact_at(level)
+
+    yield "level 7 summary", _with_summary
+
+
+def summary_within(entries: Sequence[Entry], last: bytes, budget: int, tokens: CountedOnce) -> str:
+    """Sum up a whole conversation by rules in at most so many tokens; `last` is its last line."""
+    whole = _whole(entries, last, tokens)
+    facts = facts_of(whole, Tail(tuple(whole.sent), (), 0, 0))
+    prompts = sum(
+        tokens.tokens(piece) for piece in pieces_of(whole.sent) if piece.kind is PieceKind.PROMPT
+    )
+    of_prompts = min(int(QUOTED * prompts), int(PROMPTS_SHARE * budget))
+    return sum_up(facts, ELEVEN, Budget(budget - of_prompts, of_prompts)).text
+
+
+def compact_at(level: Harm) -> Compact:
+    """Give the way to compact with all strategies up to a level."""
+    return partial(_compact, level)
+
+
+def _compact(level: Harm, path: Path) -> bytes:
+    plan = plan_transcript(
+        path.stem, path, read_conversation, Estimator({}).of, aim=Aim(level=level)
+    )
+    if plan.refused or not plan.operations:
+        raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
+    with path.open("rb") as lines:
+        return b"".join(after(image(lines, plan.operations)))
+
+
+def _with_summary(path: Path) -> bytes:
+    entries = read_conversation(path)
+    line = newest(entries)
+    if line is None:
+        raise RefusedError("it says nothing yet")
+    data = path.read_bytes()
+    whole = _whole(entries, data[line.offset : line.offset + line.length], counter_of(entries))
+    made = summarise(whole, KEPT_MESSAGES, ELEVEN)
+    if isinstance(made, Refusal):
+        raise RefusedError(f"{made.check}: {made.why}")
+    with path.open("rb") as lines:
+        return b"".join(after(image(lines, [made])))
+
+
+def _whole(entries: Sequence[Entry], last: bytes, tokens: CountedOnce) -> Whole:
+    return Whole(tuple(entries), envelope_of(json.loads(last)), tokens.tokens)

@@ -1,0 +1,95 @@
+"""Q5 and Q6 over a session's history: compact it as it stood, and look at what came next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.conversation import Role
+
+from .figures import sent_from
+from .ledgers import context_tokens
+from .regret import next_requests, refetched, regret
+from .share import Share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ctxtop.core.conversation import Entry
+
+    from .figures import Case
+
+    Compact = Callable[[Path], bytes]
+    """A way to compact: the file's new bytes. Raises RefusedError."""
+
+MOMENTS: Final = 4
+"""Of a session, evenly over its requests; each moment is judged by the ten that follow."""
+
+SMALLEST: Final = 50_000
+"""Tokens of a conversation before which nobody compacts: half of the least threshold."""
+
+
+class RefusedError(Exception):
+    """Nothing was done; the message says why."""
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What the model would have missed."""
+
+    regret: Share = Share()
+    refetched: Share = Share()
+    """Tokens of results to fetch again, of the tokens saved."""
+    moments: int = 0
+
+    def __add__(self, other: Replayed) -> Replayed:
+        return Replayed(
+            self.regret + other.regret,
+            self.refetched + other.refetched,
+            self.moments + other.moments,
+        )
+
+
+def replay(case: Case, compact: Compact, folder: Path, moments: int = MOMENTS) -> Replayed:
+    """Compact a session as it stood at several moments; those at which nothing is done are none."""
+    entries = read_conversation(case.path)
+    data = case.path.read_bytes()
+    found = Replayed()
+    for at in moments_of(entries, moments):
+        path = folder / case.path.name
+        path.write_bytes(data[:at])
+        before = sent_from(path)
+        if context_tokens(before, case.tokens.tokens) < SMALLEST:
+            continue
+        try:
+            path.write_bytes(compact(path))
+        except RefusedError:
+            continue
+        after = sent_from(path)
+        later = next_requests([each for each in entries if each.offset >= at])
+        found += judge_moment(before, after, later, case)
+    return found
+
+
+def judge_moment(
+    before: Sequence[Entry], after: Sequence[Entry], later: Sequence[Entry], case: Case
+) -> Replayed:
+    """Say what of the next requests would have been missed; nothing where nothing was saved."""
+    count = case.tokens.tokens
+    saved = context_tokens(before, count) - context_tokens(after, count)
+    if saved <= 0:
+        return Replayed()
+    again = refetched(before, after, later, count)
+    return Replayed(regret(before, after, later).share, Share(again, saved), 1)
+
+
+def moments_of(entries: Sequence[Entry], count: int) -> list[int]:
+    """Give the byte offsets before answers at which a session is cut, evenly over its requests."""
+    offsets: dict[str, int] = {}
+    for entry in entries:
+        if entry.role is Role.ASSISTANT and entry.message_id and not entry.hidden:
+            offsets.setdefault(entry.message_id, entry.offset)
+    places = list(offsets.values())
+    step = len(places) / (count + 1)
+    return list(dict.fromkeys(places[int(step * (n + 1))] for n in range(count))) if places else []
