@@ -1,7 +1,8 @@
 """What the real API would refuse of a request, in its own words; the scripted one refuses it too.
 
-The words are those of the API's 400 answers that issues of clients quote. One rule is stricter:
-the API joins messages of one role by itself, and the real client never leaves that to it.
+The words are those of the API's 400 answers that issues of clients quote. The API
+joins a user's messages that follow each other, and the real client leaves that to it after a
+compaction. It joins answers too; the client never does that, and here it is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def refusals(body: Json) -> list[str]:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         return ["messages: at least one message is required"]
-    return [*_roles(messages), *_contents(messages), *_pairs(messages), *_server_pairs(messages)]
+    one_a_role = _joined(messages)
+    return [*_roles(messages), *_contents(messages), *_pairs(one_a_role), *_server_pairs(messages)]
 
 
 def blocks_of(content: object) -> list[Json]:
@@ -62,7 +64,7 @@ def _roles(messages: list[Json]) -> Iterator[str]:
             yield f"messages.{place}.role: Input should be 'user', 'assistant' or 'system'"
         elif before is None and role != "user":
             yield 'messages: first message must use the "user" role'
-        elif role == before:
+        elif role == before == "assistant":
             yield (
                 'messages: roles must alternate between "user" and "assistant", '
                 f'but found multiple "{role}" roles in a row'
@@ -185,6 +187,18 @@ def _pairs(messages: list[Json]) -> Iterator[str]:
                     f"Found multiple `tool_result` blocks with id: {name}"
                 )
         called = [str(block.get("id")) for block in _typed(message, "tool_use", "assistant")]
+
+
+def _joined(messages: list[Json]) -> list[Json]:
+    found: list[Json] = []
+    for message in messages:
+        if found and message.get("role") == found[-1].get("role") == "user":
+            before = blocks_of(found[-1].get("content"))
+            content = [*before, *blocks_of(message.get("content"))]
+            found[-1] = {"role": "user", "content": content}
+        else:
+            found.append(message)
+    return found
 
 
 def _typed(message: Json, kind: str, role: str) -> list[Json]:
