@@ -12,12 +12,11 @@ from ctxtop.core.compaction.project import project
 
 from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
 from .ledger import is_main
+from .talks import TALKS, path_of
 from .wire import received, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
     from .lab import Lab
 
 NEXT = "Next. [[say:ok]]"
@@ -34,14 +33,9 @@ print(json.dumps({"hookSpecificOutput": said}))
 """
 
 
-def transcript(lab: Lab, session_id: str) -> Path:
-    (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
-    return path
-
-
 def resume(lab: Lab, session_id: str, what: str, prompt: str = NEXT) -> None:
     """Resume, and compare the first request with the file before and until it."""
-    path = transcript(lab, session_id)
+    path = path_of(lab, session_id)
     size = path.stat().st_size
     before = project(read_conversation(path))
     turn = lab.turn(prompt, resume=session_id)
@@ -101,18 +95,18 @@ def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
 def test_edited_transcripts(
     lab: Lab, edits: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]
 ) -> None:
-    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
     for what, edit in edits.items():
         resume(lab, write_edited(path, edit), what)
 
 
 def test_a_torn_end(lab: Lab) -> None:
-    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
     resume(lab, write_edited(path, lambda lines: lines, TORN), "torn")
 
 
 def test_kept_lines_that_were_removed(lab: Lab) -> None:
-    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
 
     def removed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = spoken(lines)[-2:]
@@ -121,9 +115,8 @@ def test_kept_lines_that_were_removed(lab: Lab) -> None:
     resume(lab, write_edited(path, removed), "removed")
 
 
-def test_what_agents_gave_back(lab: Lab) -> None:
-    lab.define_agent("worker")
-    session_id = lab.turn(
-        "Delegate. [[agent:worker|Build it <<say:Built.>>]] [[bash:seq 1 9]] [[say:ok]]"
-    ).session_id
-    resume(lab, session_id, "with an agent's notification")
+@pytest.mark.parametrize("kind", TALKS)
+def test_sessions_of_every_kind(lab: Lab, kind: str) -> None:
+    session_id = TALKS[kind](lab)
+    resume(lab, session_id, kind)
+    resume(lab, session_id, f"{kind}, again", "Again. [[bash:seq 1 9]] [[say:ok]]")

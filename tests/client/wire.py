@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.conversation import PieceKind, messages_of
 
+from .validator import blocks_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -49,6 +51,16 @@ def received(messages: Iterable[Json]) -> list[str]:
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             _take(said, block)
     return [repr(said) for said in found]
+
+
+def blocks_sent(body: Json) -> list[str]:
+    """List a request's blocks one by one, as they are: what an edit changed shows line by line."""
+    found: list[str] = []
+    for message in body["messages"]:
+        for block in blocks_of(message["content"]):
+            plain = {name: value for name, value in block.items() if name != "cache_control"}
+            found.append(f"{message['role']} {json.dumps(plain, sort_keys=True)}")
+    return found
 
 
 def told(entries: Sequence[Entry]) -> list[str]:
