@@ -1,0 +1,219 @@
+"""Carrying out a plan: in a fork, in place, or at the end of the session (compaction 7.3).
+
+Whatever is interrupted leaves the transcript as it was or as it was to be, with every line that
+a client wrote meanwhile; `settle` clears up after a process that was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from .backups import ROOM_BYTES, Backups
+from .commit import commit
+from .files import first_lines, reading, sha256_of, sync_folder, unlink, write_all, write_beside
+from .fork import as_fork, copy_beside
+from .image import AS_IT_IS, MismatchError, after, image
+from .receipts import Mode, Receipt, Receipts, Version, new_id
+from .refused import NotAppliedError, Stop, refuse
+from .settle import settle
+from .subject import locked, require_idle
+from .swap import swap
+from .verify import VERIFIED, verify_lines, verify_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from .image import ImageLine, Written
+    from .plan import Operation, Plan
+    from .subject import Subject
+
+PLAN_AGAIN: Final = "plan again"
+
+
+def apply_plan(plan: Plan, mode: Mode, subject: Subject) -> Receipt:
+    """Carry a plan out, and give its receipt.
+
+    Raises NotAppliedError where a check says no: then nothing has changed. Raises OSError where
+    a file cannot be used: then nothing has changed either.
+    """
+    _require_plan(plan, mode, subject)
+    carry_out = {Mode.FORK: _fork, Mode.IN_PLACE: _in_place, Mode.APPEND: _append}[mode]
+    with locked(subject.state, subject.session_id):
+        settle(subject.state, subject.session_id)
+        try:
+            return carry_out(plan, subject)
+        except MismatchError as error:
+            raise refuse(Stop.UNSAFE, "plan", str(error), PLAN_AGAIN) from error
+
+
+def _require_plan(plan: Plan, mode: Mode, subject: Subject) -> None:
+    if plan.refused:
+        raise NotAppliedError(Stop.UNSAFE, plan.refused)
+    if not plan.operations:
+        raise refuse(Stop.NOTHING, "empty", "the plan holds no operation", "choose a higher level")
+    if plan.session_id != subject.session_id:
+        raise refuse(Stop.UNSAFE, "session", "the plan is for another session", PLAN_AGAIN)
+    if mode is Mode.APPEND and not plan.only_appends:
+        raise refuse(Stop.UNSAFE, "mode", "the plan rewrites lines", "make a fork of it")
+
+
+def _fork(plan: Plan, subject: Subject) -> Receipt:
+    backup = _back_up(plan, subject)
+    own = str(uuid.uuid4())
+    target = subject.transcript.with_name(f"{own}.jsonl")
+    temporary, version = _write(plan, subject, target, as_fork(subject.session_id, own))
+    receipt = replace(
+        _receipt(plan, subject, Mode.FORK, target, backup, version),
+        new_session_id=own,
+        resume_command=subject.resume_command(own),
+    )
+
+    def write() -> None:
+        copy_beside(subject.transcript, own, subject.session_id)
+        # Unlike a rename this fails where the name is taken.
+        target.hardlink_to(temporary)
+        unlink(temporary)
+        sync_folder(target.parent)
+
+    return commit(receipt, subject.state, write)
+
+
+def _in_place(plan: Plan, subject: Subject) -> Receipt:
+    target = subject.transcript
+    require_idle(subject, target, subject.session_id)
+    seen = target.stat()
+    backup = _back_up(plan, subject)
+    backups = Backups(subject.state)
+    if backups.total_bytes() > ROOM_BYTES:
+        raise refuse(
+            Stop.UNSAFE,
+            "backup-room",
+            f"the copies in {backups.folder} take over 2 GiB",
+            "undo what is no longer needed, or make a fork",
+        )
+    temporary, version = _write(plan, subject, target, AS_IT_IS)
+    receipt = _receipt(plan, subject, Mode.IN_PLACE, target, backup, version)
+    receipt = replace(receipt, now=_unchanged(plan))
+    return commit(receipt, subject.state, lambda: swap(temporary, target, seen, subject.patience))
+
+
+def _append(plan: Plan, subject: Subject) -> Receipt:
+    target = subject.transcript
+    require_idle(subject, target, subject.session_id)
+    _require_base(plan, *sha256_of(target))
+    temporary, version = _write(plan, subject, target, AS_IT_IS)
+    with reading(temporary) as file:
+        file.seek(plan.base_bytes)
+        added = file.read()
+    unlink(temporary)
+    receipt = replace(
+        _receipt(plan, subject, Mode.APPEND, target, None, version), now=_unchanged(plan)
+    )
+
+    def write() -> None:
+        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            if os.fstat(descriptor).st_size != plan.base_bytes:
+                raise refuse(Stop.LIVE, "changed", "the transcript grew meanwhile", PLAN_AGAIN)
+            write_all(descriptor, [added])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    return commit(receipt, subject.state, write)
+
+
+def _back_up(plan: Plan, subject: Subject) -> str:
+    backups = Backups(subject.state)
+    size = subject.transcript.stat().st_size
+    name = backups.keep(subject.transcript, size)
+    _require_base(plan, name, size)
+    backups.remove_old(Receipts(subject.state).all(), {name}, _now_ms())
+    return name
+
+
+def _require_base(plan: Plan, sha256: str, size: int) -> None:
+    if (sha256, size) == (plan.base_sha256, plan.base_bytes):
+        return
+    raise refuse(
+        Stop.UNSAFE, "changed", "the transcript is no longer what the plan was made for", PLAN_AGAIN
+    )
+
+
+def _write(plan: Plan, subject: Subject, target: Path, written: Written) -> tuple[Path, Version]:
+    """Write the file beside its place and verify it there. Raises NotAppliedError."""
+    mode = stat.S_IMODE(subject.transcript.stat().st_mode)
+    temporary = write_beside(target, after(_image(plan, subject, written)), mode)
+    try:
+        _require_verified(plan, subject, temporary, _image(plan, subject, written))
+        sha256, size = sha256_of(temporary)
+    except BaseException:
+        unlink(temporary)
+        raise
+    return temporary, Version(sha256, size, replaced=plan.base_bytes)
+
+
+def _image(plan: Plan, subject: Subject, written: Written) -> Iterator[ImageLine]:
+    """Read what the plan was made for, hashing it on the way (V24)."""
+    digest = hashlib.sha256()
+
+    def hashed(lines: Iterator[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            digest.update(line)
+            yield line
+
+    with reading(subject.transcript) as file:
+        lines = hashed(first_lines(file, plan.base_bytes))
+        yield from image(lines, plan.operations, written)
+    _require_base(plan, digest.hexdigest(), plan.base_bytes)
+
+
+def _require_verified(plan: Plan, subject: Subject, path: Path, lines: Iterator[ImageLine]) -> None:
+    before = [each for each in subject.read(subject.transcript) if each.offset < plan.base_bytes]
+    wrong = [
+        *verify_lines(path, lines, plan.operations),
+        *verify_list(before, subject.read(path), plan.operations),
+    ]
+    if wrong:
+        raise NotAppliedError(Stop.UNVERIFIED, wrong)
+
+
+def _unchanged(plan: Plan) -> Version:
+    return Version(plan.base_sha256, plan.base_bytes, every(plan.operations))
+
+
+def every(operations: Sequence[Operation]) -> tuple[int, ...]:
+    """Number all operations."""
+    return tuple(range(len(operations)))
+
+
+def _receipt(
+    plan: Plan, subject: Subject, mode: Mode, target: Path, backup: str | None, version: Version
+) -> Receipt:
+    return Receipt(
+        receipt_id=new_id(),
+        session_id=subject.session_id,
+        new_session_id=None,
+        mode=mode,
+        at=_now_ms(),
+        transcript=str(subject.transcript),
+        target=str(target),
+        backup=backup,
+        verified=VERIFIED,
+        resume_command=subject.resume_command(subject.session_id),
+        plan=plan,
+        now=None,
+        pending=version,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,146 @@
+"""What the engine does with files, one system call after the other: no link is followed.
+
+Every call that changes something goes through `os`, so that a test can let any one of them fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+LEFTOVER: Final = ".ctxtop"
+"""How our own files beside a transcript end: no client and no ctxtop takes them for one."""
+
+OLD: Final = f".old{LEFTOVER}"
+"""The second name of a transcript while it is being replaced."""
+
+BLOCK: Final = 1 << 20
+"""Bytes at a time."""
+
+_OPEN: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read. Raises OSError, also where it is none."""
+    descriptor = os.open(path, os.O_RDONLY | _OPEN | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file", str(path))
+        yield file
+
+
+def first_bytes(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
+    """Read up to `size` bytes from where the file stands, block by block; None for all."""
+    left = size
+    while left is None or left > 0:
+        block = file.read(BLOCK if left is None else min(BLOCK, left))
+        if not block:
+            return
+        if left is not None:
+            left -= len(block)
+        yield block
+
+
+def first_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Read the lines of a file's first `size` bytes; they end at a newline and nowhere else."""
+    left = size
+    while left > 0 and (line := file.readline(left)):
+        left -= len(line)
+        yield line
+
+
+def sha256_of(path: Path, size: int | None = None) -> tuple[str, int]:
+    """Hash a file's first bytes; gives the hash in hex and how many bytes there were."""
+    digest, seen = hashlib.sha256(), 0
+    with reading(path) as file:
+        for block in first_bytes(file, size):
+            digest.update(block)
+            seen += len(block)
+    return digest.hexdigest(), seen
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the user alone."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        with suppress(FileExistsError):
+            each.mkdir(FOLDER_MODE)
+
+
+def beside(target: Path, ending: str = LEFTOVER) -> Path:
+    """Name a file of ours beside another one."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{ending}")
+
+
+def write_beside(target: Path, chunks: Iterable[bytes], mode: int = FILE_MODE) -> Path:
+    """Write a file beside the one that it is for, and let it reach the disk; gives its path."""
+    path = beside(target)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, FILE_MODE)
+    try:
+        try:
+            write_all(descriptor, chunks)
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        unlink(path)
+        raise
+    return path
+
+
+def write_all(descriptor: int, chunks: Iterable[bytes]) -> None:
+    """Write everything, however little the system takes at once."""
+    gathered = bytearray()
+    for chunk in chunks:
+        gathered += chunk
+        if len(gathered) >= BLOCK:
+            _write(descriptor, gathered)
+            gathered = bytearray()
+    _write(descriptor, gathered)
+
+
+def _write(descriptor: int, data: bytearray) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file of ours, whole or not at all; its folders are made."""
+    make_folder(path.parent)
+    temporary = write_beside(path, [data])
+    try:
+        temporary.replace(path)
+    except BaseException:
+        unlink(temporary)
+        raise
+    sync_folder(path.parent)
+
+
+def unlink(path: Path) -> None:
+    """Remove a file of ours that may be gone already."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Let a folder's names reach the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # Some file systems cannot; the name is there all the same.
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

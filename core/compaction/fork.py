@@ -1,0 +1,106 @@
+"""A session under a new id: its lines, and what belongs to it beside its transcript.
+
+As the client's own branch does it: uuids stay, `sessionId` is the new one, and `forkedFrom`
+names the line that each comes from (reference: claude-code-formats 1.7).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+from .files import FOLDER_MODE, reading, sync_folder, unlink, write_beside
+from .image import Written
+from .pointer import PointerError, members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+AGENTS: Final = "subagents"
+RESULTS: Final = "tool-results"
+
+
+def as_fork(session_id: str, new_id: str) -> Written:
+    """Say how the lines of a session stand in its fork; what is no object stays as it is."""
+    own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
+
+    def added(line: bytes) -> bytes:
+        return _with(line, {"sessionId": own})
+
+    def kept(line: bytes) -> bytes:
+        try:
+            found = members(line)
+        except PointerError:
+            return line
+        if "sessionId" not in found:
+            return line
+        if "uuid" not in found:
+            return _with(line, {"sessionId": own})
+        uuid = line[found["uuid"].start : found["uuid"].end]
+        origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
+        if "forkedFrom" in found:
+            return _with(line, {"sessionId": own, "forkedFrom": origin})
+        return _with(line, {"sessionId": own + b',"forkedFrom":' + origin})
+
+    return Written(kept, added)
+
+
+def _with(line: bytes, new: dict[str, bytes]) -> bytes:
+    found = members(line)
+    for name in sorted(new.keys() & found.keys(), key=lambda each: -found[each].start):
+        span = found[name]
+        line = line[: span.start] + new[name] + line[span.end :]
+    return line
+
+
+def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
+    """Copy a session's agents and large results to its fork's folder; gives it, if there is one.
+
+    The copies are the fork's own: an agent that goes on there writes into its own file. Links
+    and whatever is no regular file are left out. Raises OSError.
+    """
+    source = transcript.with_suffix("")
+    target = transcript.with_name(new_id)
+    if source.is_symlink() or not any((source / name).is_dir() for name in (AGENTS, RESULTS)):
+        return None
+    target.mkdir(FOLDER_MODE)
+    rewrite = as_fork(session_id, new_id).kept
+    for name in (AGENTS, RESULTS):
+        for path in _regular_files(source / name):
+            copy = target / path.relative_to(source)
+            _make_folders(target, copy.parent)
+            with reading(path) as file:
+                lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
+                temporary = write_beside(copy, lines)
+            temporary.replace(copy)
+    sync_folder(target.parent)
+    return target
+
+
+def remove_copies(folder: Path) -> None:
+    """Remove what `copy_beside` made of a fork that did not come about."""
+    for path in _regular_files(folder):
+        unlink(path)
+    folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
+    for each in (*folders, folder):
+        each.rmdir()
+
+
+def _regular_files(folder: Path) -> Iterator[Path]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.rglob("*")):
+        if any(each.is_symlink() for each in path.parents if each.is_relative_to(folder)):
+            continue
+        if stat.S_ISREG(path.lstat().st_mode):
+            yield path
+
+
+def _make_folders(root: Path, folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
+    for each in reversed(missing):
+        if not each.is_dir():
+            each.mkdir(FOLDER_MODE)

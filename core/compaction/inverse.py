@@ -1,0 +1,138 @@
+"""The inverse of operations in a file that others changed too, and in what was appended since."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .files import reading, write_all
+from .image import line_of
+from .plan import Append, Replace
+from .pointer import PointerError, members, replace_value, value_at
+from .refused import Stop, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from .image import Written
+    from .plan import Operation
+
+_PARENT: Final = "parentUuid"
+
+
+class _Old(msgspec.Struct, frozen=True):
+    """A value that was replaced, as JSON text."""
+
+    pointer: str
+    old: bytes
+    new: bytes
+
+
+def patched(
+    target: Path, base: Iterable[bytes], operations: Sequence[Operation], written: Written
+) -> Iterator[bytes]:
+    """Give a file's lines with old values put back, found by uuid, pointer and what we put there.
+
+    Raises NotAppliedError where one of them is not there any more.
+    """
+    wanted = _wanted(base, operations, written)
+    missing = {(uuid, each.pointer) for uuid, found in wanted.items() for each in found}
+    with reading(target) as file:
+        for line in file:
+            uuid = _uuid(line)
+            for each in wanted.get(uuid, ()) if uuid else ():
+                if _value(line, each.pointer) == each.new:
+                    line = replace_value(line, each.pointer, each.old)  # noqa: PLW2901
+                    missing.discard((uuid, each.pointer))
+            yield line
+    if missing:
+        raise _later_first(f"{len(missing)} values are not what was put there")
+
+
+def add_tail(new: Path, target: Path, start: int, operations: Sequence[Operation]) -> None:
+    """Append what a file holds behind `start`; it is hung where lines go that were appended."""
+    hung = _hung(operations)
+    with reading(target) as file:
+        file.seek(start)
+        lines = (_hang(line, hung) for line in file)
+        with open(new, "r+b", buffering=0) as head:  # noqa: PTH123 -- ours, unbuffered
+            size = head.seek(0, os.SEEK_END)
+            if hung and os.fstat(file.fileno()).st_size > start and size:
+                head.seek(-1, os.SEEK_END)
+                if head.read(1) != b"\n":
+                    write_all(head.fileno(), [b"\n"])
+            write_all(head.fileno(), lines)
+            os.fsync(head.fileno())
+
+
+def _wanted(
+    base: Iterable[bytes], operations: Sequence[Operation], written: Written
+) -> dict[bytes, list[_Old]]:
+    by_line: dict[int, list[Replace]] = {}
+    for each in operations:
+        for edit in each.edits:
+            if not isinstance(edit, Replace):
+                raise _later_first("lines were removed or added")
+            by_line.setdefault(edit.line, []).append(edit)
+    wanted: dict[bytes, list[_Old]] = {}
+    for number, line in enumerate(base, 1):
+        for edit in by_line.get(number, ()):
+            uuid = _uuid(line)
+            if uuid is None:
+                raise _later_first(f"line {number} has no uuid")
+            old = value_at(written.kept(line), edit.pointer)
+            wanted.setdefault(uuid, []).append(_Old(edit.pointer, old, edit.value.encode()))
+    return wanted
+
+
+def _later_first(why: str) -> Exception:
+    return refuse(
+        Stop.UNSAFE, "changed", why, "something changed it since: undo the later receipts first"
+    )
+
+
+def _uuid(line: bytes) -> bytes | None:
+    return _value(line, "/uuid")
+
+
+def _value(line: bytes, pointer: str) -> bytes | None:
+    try:
+        return value_at(line, pointer)
+    except PointerError:
+        return None
+
+
+def _hung(operations: Sequence[Operation]) -> dict[str, str | None]:
+    """Say for lines that were appended behind which line their children go."""
+    parents: dict[str, str | None] = {}
+    for each in operations:
+        for edit in each.edits:
+            if isinstance(edit, Append):
+                line = json.loads(line_of(edit))
+                if "uuid" in line:
+                    parents[line["uuid"]] = line.get(_PARENT) or line.get("logicalParentUuid")
+    hung: dict[str, str | None] = {}
+    for uuid in parents:
+        parent, seen = parents[uuid], {uuid}
+        while parent in parents and parent not in seen:
+            seen.add(parent)
+            parent = parents[parent]
+        hung[uuid] = parent
+    return hung
+
+
+def _hang(line: bytes, hung: dict[str, str | None]) -> bytes:
+    if not hung:
+        return line
+    try:
+        span = members(line).get(_PARENT)
+        parent = json.loads(line[span.start : span.end]) if span else None
+    except ValueError:
+        return line
+    if span is None or parent not in hung:
+        return line
+    return line[: span.start] + json.dumps(hung[parent]).encode() + line[span.end :]

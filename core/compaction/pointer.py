@@ -1,0 +1,178 @@
+"""Finding a JSON value in the bytes of a line, and replacing it: all other bytes stay.
+
+The line is walked, never decoded and written again: the order of its keys, its escapes and the
+form of its numbers are the client's own. A line may hold 64 MB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SPACE: Final = re.compile(rb"[ \t\r\n]*+")
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+"""Possessive: a long text with many escapes takes no memory."""
+_PLAIN: Final = re.compile(rb"[^\s,\]}:]++")
+"""A number, true, false or null."""
+_BRACKET: Final = re.compile(rb'["\[\]{}]')
+_OPENING: Final = b"[{"
+_ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+class PointerError(ValueError):
+    """A pointer that leads nowhere in this line, or a line that is no JSON up to there."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Where a value stands in a line, in bytes: from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+def find_value(line: bytes, pointer: str) -> Span:
+    """Find the value that a JSON pointer (RFC 6901) names; "" is the whole line's.
+
+    Of members with one name the last counts, as for the client. Raises PointerError.
+    """
+    start = _skip_space(line, 0)
+    for token in _tokens(pointer):
+        start = _child(line, start, token, pointer)
+    return Span(start, _end(line, start))
+
+
+def replace_value(line: bytes, pointer: str, value: bytes) -> bytes:
+    """Put JSON text in the place of a value; every byte around it stays. Raises PointerError."""
+    span = find_value(line, pointer)
+    return line[: span.start] + value + line[span.end :]
+
+
+def value_at(line: bytes, pointer: str) -> bytes:
+    """Give the JSON text of a value as it stands in the line. Raises PointerError."""
+    span = find_value(line, pointer)
+    return line[span.start : span.end]
+
+
+def members(line: bytes) -> dict[str, Span]:
+    """Give the spans of an object's values by name, in one walk. Raises PointerError."""
+    start = _skip_space(line, 0)
+    if line[start : start + 1] != b"{":
+        raise PointerError("the line is no JSON object")
+    return {name: Span(value, end) for name, value, end in _members(line, start)}
+
+
+def escaped(token: str) -> str:
+    """Write a name as a part of a pointer (RFC 6901, section 3)."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def _tokens(pointer: str) -> list[str]:
+    if not pointer:
+        return []
+    if not pointer.startswith("/"):
+        raise PointerError(f"{pointer!r} is no JSON pointer: it begins with no slash")
+    return [each.replace("~1", "/").replace("~0", "~") for each in pointer[1:].split("/")]
+
+
+def _child(line: bytes, start: int, token: str, pointer: str) -> int:
+    opening = line[start : start + 1]
+    if opening == b"{":
+        found = [value for name, value, _ in _members(line, start) if name == token]
+        if found:
+            return found[-1]
+    elif opening == b"[" and _ARRAY_INDEX.fullmatch(token):
+        for index, value in enumerate(_items(line, start)):
+            if index == int(token):
+                return value
+    raise PointerError(f"{pointer!r} leads nowhere: there is no {token!r}")
+
+
+def _members(line: bytes, start: int) -> Iterator[tuple[str, int, int]]:
+    place = _skip_space(line, start + 1)
+    if line[place : place + 1] == b"}":
+        return
+    while True:
+        after = _end_of_string(line, place)
+        name = _name(line[place:after])
+        place = _expect(line, after, b":")
+        value = _skip_space(line, place)
+        end = _end(line, value)
+        yield name, value, end
+        place = _skip_space(line, end)
+        if line[place : place + 1] == b"}":
+            return
+        place = _skip_space(line, _expect(line, place, b","))
+
+
+def _items(line: bytes, start: int) -> Iterator[int]:
+    place = _skip_space(line, start + 1)
+    if line[place : place + 1] == b"]":
+        return
+    while True:
+        yield place
+        place = _skip_space(line, _end(line, place))
+        if line[place : place + 1] == b"]":
+            return
+        place = _skip_space(line, _expect(line, place, b","))
+
+
+def _end(line: bytes, start: int) -> int:
+    """Give the place behind a value."""
+    first = line[start : start + 1]
+    if first == b'"':
+        return _end_of_string(line, start)
+    if first and first in _OPENING:
+        return _end_of_container(line, start)
+    plain = _PLAIN.match(line, start)
+    if plain is None:
+        raise PointerError(f"byte {start}: a value is missing")
+    return plain.end()
+
+
+def _end_of_container(line: bytes, start: int) -> int:
+    depth, place = 0, start
+    while found := _BRACKET.search(line, place):
+        place = found.end()
+        sign = found[0]
+        if sign == b'"':
+            place = _end_of_string(line, found.start())
+            continue
+        depth += 1 if sign in _OPENING else -1
+        if depth == 0:
+            return place
+    raise PointerError(f"byte {start}: an object or a list has no end")
+
+
+def _end_of_string(line: bytes, start: int) -> int:
+    found = _STRING.match(line, start)
+    if found is None:
+        raise PointerError(f"byte {start}: a text is missing or has no end")
+    return found.end()
+
+
+def _name(text: bytes) -> str:
+    if b"\\" not in text:
+        return text[1:-1].decode("utf-8", "surrogateescape")
+    try:
+        name: str = json.loads(text)
+    except ValueError as error:
+        raise PointerError(f"{text[:40]!r} is no name") from error
+    return name
+
+
+def _expect(line: bytes, place: int, sign: bytes) -> int:
+    place = _skip_space(line, place)
+    if line[place : place + 1] != sign:
+        raise PointerError(f"byte {place}: {sign.decode()!r} is missing")
+    return place + 1
+
+
+def _skip_space(line: bytes, place: int) -> int:
+    found = _SPACE.match(line, place)
+    return found.end() if found else place

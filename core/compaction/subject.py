@@ -1,0 +1,126 @@
+"""The session that is changed, and what has to be known of it to do so safely."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import stat
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .files import FILE_MODE, make_folder
+from .fork import AGENTS
+from .plan import Refusal
+from .project import is_call, is_result, project
+from .refused import NotAppliedError, Stop, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from ..conversation import Entry
+
+FORK_INSTEAD: Final = "end it and wait, or leave --in-place out: a fork changes nothing of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait until nothing is written any more; seconds."""
+
+    idle: float = 120.0
+    """Since the last write (compaction 7.5, "live window")."""
+    quiet: float = 0.25
+    """After a file was replaced: a late write of the client's shows up in this time."""
+    at_most: float = 5.0
+    """For late writes to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A session, and what reads it; core knows neither the registry nor the client's lines."""
+
+    session_id: str
+    transcript: Path
+    cwd: str | None
+    state: Path
+    """Our own folder for copies, receipts and locks."""
+    read: Callable[[Path], Sequence[Entry]]
+    """Reads a transcript's entries."""
+    held_by: Callable[[str], str | None]
+    """Says what has a session open ("process 4711"); None where nothing has."""
+    patience: Patience = Patience()
+
+    def resume_command(self, session_id: str) -> str:
+        """Say how a person goes on with a session; the client finds it only from its folder."""
+        command = f"claude --resume {shlex.quote(session_id)}"
+        return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
+
+
+@contextmanager
+def locked(state: Path, session_id: str) -> Iterator[None]:
+    """Hold a session's lock, and with it that of its forks; a process that ends lets go of it.
+
+    Raises NotAppliedError where another process holds it, OSError.
+    """
+    folder = state / "locks"
+    make_folder(folder)
+    descriptor = os.open(folder / f"{session_id}.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise refuse(
+                Stop.LIVE, "locked", "another ctxtop changes this session", "wait for it"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def require_idle(subject: Subject, path: Path, session_id: str) -> None:
+    """Raise NotAppliedError unless nothing can be writing to a session's file."""
+    refusals = list(_live(subject, path, session_id))
+    if refusals:
+        raise NotAppliedError(Stop.LIVE, refusals)
+    refusals = list(_not_ours(path))
+    if refusals:
+        raise NotAppliedError(Stop.UNSAFE, refusals)
+
+
+def _live(subject: Subject, path: Path, session_id: str) -> Iterator[Refusal]:
+    holder = subject.held_by(session_id)
+    if holder is not None:
+        yield Refusal("open", f"the session is open in {holder}", FORK_INSTEAD)
+    least = subject.patience.idle
+    age = time.time() - path.lstat().st_mtime
+    if age < least:
+        why = f"its transcript was written {max(age, 0):.0f} s ago"
+        yield Refusal("idle", why, f"wait until {least:.0f} s have passed, or make a fork")
+    sent = project(subject.read(path))
+    results = {piece.tool_use_id for each in sent for piece in each.pieces if is_result(piece)}
+    calls = [piece for each in sent for piece in each.pieces if is_call(piece)]
+    waiting = [piece for piece in calls if piece.tool_use_id not in results]
+    if waiting:
+        why = f"its call of {waiting[-1].name} has no result yet"
+        yield Refusal("open-call", why, "resume it and let the call end, or make a fork")
+    for agent in (path.with_suffix("") / AGENTS).glob("agent-*.jsonl"):
+        age = time.time() - agent.lstat().st_mtime
+        if age < least:
+            yield Refusal(
+                "agent", f"{agent.stem} was at work {max(age, 0):.0f} s ago", FORK_INSTEAD
+            )
+
+
+def _not_ours(path: Path) -> Iterator[Refusal]:
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        yield Refusal("file", f"{path} is no regular file", "make a fork")
+    elif status.st_uid != os.geteuid():
+        yield Refusal("file", f"{path} belongs to another user", "let them do it")
+    elif not status.st_mode & stat.S_IWUSR:
+        yield Refusal("file", f"{path} is read-only", "chmod u+w it, or make a fork")
+    elif status.st_nlink > 1:
+        yield Refusal("file", f"{path} has another name too (a hard link)", "make a fork")

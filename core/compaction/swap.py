@@ -1,0 +1,125 @@
+"""Putting a new file in the place of a transcript, so that no line of a late writer is lost.
+
+The old file keeps a second name until it is sure that nobody writes to it any more. Where
+somebody does, it gets its place back, with whatever the new one has gained.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from .files import LEFTOVER, OLD, beside, reading, sync_folder, unlink, write_all
+from .refused import Stop, refuse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .subject import Patience
+
+
+def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> None:
+    """Replace a file that is still as it was `seen`; the new file stands beside it.
+
+    Raises NotAppliedError where the file was written meanwhile or is being written: then it is
+    in its place, with every line. Raises OSError.
+    """
+    size = new.stat().st_size
+    os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    old = beside(target, OLD)
+    old.hardlink_to(target)
+    try:
+        now = target.stat()
+        if not is_same(seen, now):
+            raise refuse(Stop.LIVE, "changed", "the transcript grew meanwhile", "plan again")
+        new.replace(target)
+    except BaseException:
+        unlink(old)
+        unlink(new)
+        raise
+    sync_folder(target.parent)
+    if _grows(old, seen.st_size, patience):
+        put_back(old, target, size, patience)
+        raise refuse(
+            Stop.LIVE, "late-write", "a client wrote to the transcript meanwhile",
+            "end that client; everything is as it was, and nothing it wrote is lost",
+        )  # fmt: skip
+    unlink(old)
+
+
+def is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    """Say whether a file was neither replaced nor written between two looks."""
+    return (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) == (
+        other.st_dev, other.st_ino, other.st_size, other.st_mtime_ns,
+    )  # fmt: skip
+
+
+def put_back(old: Path, target: Path, size: int, patience: Patience) -> None:
+    """Give the old file its place back; what the new one gained behind `size` goes along."""
+    with reading(target) as new:
+        size = _move(new.fileno(), size, old, whole_lines=True)
+        old.replace(target)
+        sync_folder(target.parent)
+        _wait_until_quiet(new.fileno(), patience)
+        _move(new.fileno(), size, target, whole_lines=False)
+
+
+def settle_leftovers(target: Path, replaced: int | None) -> None:
+    """Clear up beside a transcript what a process that was killed left there.
+
+    `replaced` is the size of the file that it was replacing, None where it was replacing none.
+    What that file gained after it was replaced is added to the new one.
+    """
+    for path in target.parent.glob(f".{target.name}.*{LEFTOVER}"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        if path.name.endswith(OLD) and replaced is not None and target.exists():
+            _splice(path, replaced, target)
+        unlink(path)
+
+
+def _splice(old: Path, size: int, target: Path) -> None:
+    with reading(old) as file:
+        if os.fstat(file.fileno()).st_ino != target.stat().st_ino:
+            _move(file.fileno(), size, target, whole_lines=False)
+
+
+def _grows(path: Path, size: int, patience: Patience) -> bool:
+    deadline = time.monotonic() + patience.quiet
+    while True:
+        if path.stat().st_size != size:
+            return True
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(left, patience.quiet / 10))
+
+
+def _wait_until_quiet(descriptor: int, patience: Patience) -> None:
+    deadline = time.monotonic() + patience.at_most
+    size = os.fstat(descriptor).st_size
+    while time.monotonic() < deadline:
+        time.sleep(patience.quiet)
+        now = os.fstat(descriptor).st_size
+        if now == size:
+            break
+        size = now
+
+
+def _move(source: int, start: int, target: Path, *, whole_lines: bool) -> int:
+    """Append what stands behind `start`, in one write; gives where it ends."""
+    size = os.fstat(source).st_size
+    if size <= start:
+        return start
+    data = os.pread(source, size - start, start)
+    if whole_lines:
+        data = data[: data.rfind(b"\n") + 1]
+    if data:
+        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            write_all(descriptor, [data])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return start + len(data)

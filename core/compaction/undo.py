@@ -1,0 +1,150 @@
+"""Taking back what was carried out: a whole receipt, or one of its operations.
+
+As long as the file begins as we left it, it becomes the image of the operations that remain,
+and keeps what was appended since. Where something else changed it, old values are put back one
+by one: into the lines with their uuids, where they still hold what we put there.
+"""
+
+from __future__ import annotations
+
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from .backups import Backups
+from .commit import commit
+from .files import first_lines, reading, sha256_of, unlink, write_beside
+from .fork import as_fork
+from .image import AS_IT_IS, after, image
+from .inverse import add_tail, patched
+from .receipts import Mode, Receipts, Version
+from .refused import Stop, refuse
+from .settle import begins_with, settle
+from .subject import locked, require_idle
+from .swap import swap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .image import Written
+    from .plan import Operation
+    from .receipts import Receipt
+    from .subject import Subject
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """What was taken back."""
+
+    receipt_id: str
+    undone: tuple[int, ...]
+    """Numbers of the operations, counted from 0."""
+    sha256: str
+    """Of the file's first bytes, without what was appended since."""
+
+
+def undo(receipt_id: str, operation: int | None, subject: Subject) -> Undone:
+    """Take a receipt back, or one operation of it; `subject` is the session that it wrote.
+
+    Raises NotAppliedError where a check says no, OSError; then nothing has changed.
+    """
+    receipts = Receipts(subject.state)
+    (receipt,) = receipts.find(receipt_id)
+    with locked(subject.state, receipt.session_id):
+        settle(subject.state, receipt.session_id)
+        found = receipts.find(receipt.receipt_id)
+        if not found or found[0].now is None:
+            raise refuse(Stop.NOTHING, "receipt", "nothing came about of it", "there is no need")
+        receipt = found[0]
+        chosen = _chosen(receipt, operation)
+        written = _take_back(receipt, chosen, subject)
+        return Undone(receipt.receipt_id, chosen, written.sha256)
+
+
+def _chosen(receipt: Receipt, operation: int | None) -> tuple[int, ...]:
+    every = range(len(receipt.plan.operations))
+    if operation is not None and operation not in every:
+        what_to_do = f"choose one from 0 to {len(every) - 1}"
+        raise refuse(Stop.NOTHING, "op", f"there is no operation {operation}", what_to_do)
+    undone = receipt.now.undone if receipt.now else ()
+    chosen = tuple(
+        number
+        for number in every
+        if number not in undone and (operation is None or number == operation)
+    )
+    if not chosen:
+        raise refuse(Stop.NOTHING, "undone", "it is undone already", "there is no need")
+    return chosen
+
+
+def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> Version:
+    target = Path(receipt.target)
+    if receipt.now is None or not target.exists():
+        raise refuse(Stop.UNSAFE, "gone", f"{target} is gone", "resume the session it came from")
+    require_idle(subject, target, receipt.new_session_id or receipt.session_id)
+    seen = target.stat()
+    undone = tuple(sorted({*receipt.now.undone, *chosen}))
+    mixed = receipt.now.mixed or not begins_with(target, receipt.now)
+    with _base(receipt, subject.state) as lines:
+        operations = _except(receipt, undone) if not mixed else _only(receipt, chosen)
+        written = _written(receipt)
+        if mixed:
+            chunks = patched(target, lines, operations, written)
+        else:
+            chunks = after(image(lines, operations, written))
+        new = write_beside(target, chunks, stat.S_IMODE(seen.st_mode))
+    try:
+        sha256, size = sha256_of(new)
+        whole = len(undone) == len(receipt.plan.operations) and receipt.mode is not Mode.FORK
+        if whole and not mixed and sha256 != receipt.plan.base_sha256:
+            raise refuse(Stop.UNVERIFIED, "V21", "it would not be what it was", "report it")
+        if not mixed:
+            add_tail(new, target, receipt.now.size, _only(receipt, chosen))
+        subject.read(new)
+    except BaseException:
+        unlink(new)
+        raise
+    version = Version(sha256, size, undone, replaced=seen.st_size, mixed=mixed)
+    commit(
+        replace(receipt, pending=version),
+        subject.state,
+        lambda: swap(new, target, seen, subject.patience),
+    )
+    return version
+
+
+def _except(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:
+    return [each for n, each in enumerate(receipt.plan.operations) if n not in numbers]
+
+
+def _only(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:
+    return [each for n, each in enumerate(receipt.plan.operations) if n in numbers]
+
+
+def _written(receipt: Receipt) -> Written:
+    if receipt.new_session_id is None:
+        return AS_IT_IS
+    return as_fork(receipt.session_id, receipt.new_session_id)
+
+
+@contextmanager
+def _base(receipt: Receipt, state: Path) -> Iterator[Iterator[bytes]]:
+    """Give the lines that the plan was made for: from the copy, or where they still stand."""
+    plan, transcript = receipt.plan, Path(receipt.transcript)
+    backups = Backups(state)
+    if receipt.backup is not None and backups.is_whole(receipt.backup):
+        with backups.lines(receipt.backup) as lines:
+            yield lines
+        return
+    if not begins_with(transcript, Version(plan.base_sha256, plan.base_bytes)):
+        raise refuse(
+            Stop.UNSAFE,
+            "backup",
+            "the copy of what it was is gone or damaged",
+            f"put it back: {backups.path(receipt.backup or plan.base_sha256)}",
+        )
+    with reading(transcript) as file:
+        yield first_lines(file, plan.base_bytes)

@@ -1,0 +1,223 @@
+"""Checks of the list that the model will see against the one that it saw (compaction 7.6).
+
+Each says what is wrong, or None. They compare: damage that was there before is not ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..conversation import Entry, PieceKind, Role, messages_of
+from .plan import Append, Harm, Remove
+from .project import is_call, is_result, project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .plan import Operation
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A transcript before and after: all of its entries, and those that would be sent."""
+
+    before: Sequence[Entry]
+    after: Sequence[Entry]
+    listed: Sequence[Entry]
+    """What would have been sent."""
+    sent: Sequence[Entry]
+    """What would be sent now."""
+    operations: tuple[Operation, ...]
+
+    @property
+    def harm(self) -> Harm:
+        """The highest level of what was done."""
+        return max((each.level for each in self.operations), default=Harm.FILE_ONLY)
+
+    @property
+    def removed(self) -> set[int]:
+        """Lines that were to go."""
+        return {
+            edit.line for each in self.operations for edit in each.edits if isinstance(edit, Remove)
+        }
+
+    @property
+    def edited(self) -> set[int]:
+        """Lines of which something was to change."""
+        return {
+            edit.line
+            for each in self.operations
+            for edit in each.edits
+            if not isinstance(edit, Append)
+        }
+
+    @property
+    def added(self) -> set[str | None]:
+        """Uuids of lines that were not there before."""
+        return {each.uuid for each in self.after} - {each.uuid for each in self.before}
+
+    @property
+    def appends(self) -> bool:
+        """Lines were to be added."""
+        return any(isinstance(edit, Append) for each in self.operations for edit in each.edits)
+
+
+def see(before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]) -> Seen:
+    """Project both."""
+    return Seen(before, after, project(before), project(after), operations)
+
+
+def same_list(seen: Seen) -> str | None:
+    """V5: the lines that are sent are the same ones in the same order, but for those removed."""
+    if seen.appends:
+        known = {each.uuid for each in seen.listed} | seen.added
+        strange = [each for each in seen.sent if each.uuid not in known]
+        return f"line {strange[0].line} would be sent, which was not" if strange else None
+    removed, edited = seen.removed, seen.edited
+    expected = [each.uuid for each in seen.listed if each.line not in removed]
+    changed = {each.uuid for each in seen.before if each.line in edited}
+    was = set(expected)
+    # What was empty and is filled is sent from now on: recovery does that.
+    found = [each.uuid for each in seen.sent if each.uuid in was or each.uuid not in changed]
+    if found != expected:
+        gone = len(was - set(found))
+        return (
+            f"{gone} lines that are not in the plan would no longer be sent"
+            if gone
+            else ("lines would be sent in another order, or others than before")
+        )
+    return None
+
+
+def same_graph(seen: Seen) -> str | None:
+    """V6: no new roots, orphans or second lines with one uuid; a boundary of ours is a root."""
+    for what, count in (("root", _roots), ("orphan", _orphans), ("duplicate uuid", _duplicates)):
+        new = count(seen.after) - count(seen.before)
+        new = Counter({uuid: n for uuid, n in new.items() if uuid not in seen.added})
+        if new:
+            return f"{sum(new.values())} new: {what}"
+    return None
+
+
+def same_pairs(seen: Seen) -> str | None:
+    """V7: every call has its result right behind it, if it had."""
+    new = _unpaired(seen.sent) - _unpaired(seen.listed)
+    return f"call {min(new)} is no longer followed by its result" if new else None
+
+
+def same_boundary(seen: Seen) -> str | None:
+    """V11: the last compaction and what it keeps are there."""
+    if seen.appends or seen.harm is Harm.CUT:
+        return None
+    old, new = _last_boundary(seen.before), _last_boundary(seen.after)
+    if (old and (old.uuid, old.boundary)) != (new and (new.uuid, new.boundary)):
+        return "the last compaction's boundary changed"
+    there = {each.uuid for each in seen.after}
+    lost = [
+        uuid
+        for uuid in (old.boundary.kept if old and old.boundary else ())
+        if uuid not in there and any(each.uuid == uuid for each in seen.before)
+    ]
+    return f"{len(lost)} lines that the last compaction keeps are gone" if lost else None
+
+
+def same_roles(seen: Seen) -> str | None:
+    """V13: a person begins, and no answer follows an answer where none did."""
+    old, new = messages_of(list(seen.listed)), messages_of(list(seen.sent))
+    if old and not new:
+        return "nothing would be sent any more"
+    if new and new[0].role is not Role.USER and old[0].role is Role.USER:
+        return "an answer would come first"
+
+    def pairs(messages: list[Entry]) -> int:
+        roles = [each.role for each in messages_of(messages)]
+        return sum(1 for one, two in zip(roles, roles[1:], strict=False) if one is two)
+
+    if pairs(list(seen.sent)) > pairs(list(seen.listed)):
+        return "an answer would follow another one"
+    return None
+
+
+def same_or_smaller(seen: Seen) -> str | None:
+    """V16: what changes only the file changes nothing that is sent; what frees context does."""
+    if seen.harm is Harm.FILE_ONLY:
+        if [each.pieces for each in seen.listed] != [each.pieces for each in seen.sent]:
+            return "what is sent changed, though only the file should"
+        return None
+    saved = sum(each.tokens_saved for each in seen.operations)
+    if saved > 0 and _weight(seen.sent) >= _weight(seen.listed):
+        return "what is sent did not become smaller"
+    return None
+
+
+def last_thinking(seen: Seen) -> str | None:
+    """V10: thinking of the newest answer stays, for its call may still be open."""
+    if seen.harm >= Harm.SUMMARY or not seen.listed:
+        return None
+    newest = next((each for each in reversed(seen.listed) if each.role is Role.ASSISTANT), None)
+    if newest is None or newest.message_id is None:
+        return None
+
+    def thoughts(entries: Sequence[Entry]) -> list[str]:
+        return [
+            piece.text
+            for each in entries
+            if each.message_id == newest.message_id
+            for piece in each.pieces
+            if piece.kind is PieceKind.THINKING
+        ]
+
+    if thoughts(seen.listed) != thoughts(seen.sent):
+        return "thinking of the newest answer would be gone"
+    return None
+
+
+LIST_CHECKS: Final[tuple[tuple[str, Callable[[Seen], str | None]], ...]] = (
+    ("V5", same_list),
+    ("V6", same_graph),
+    ("V7", same_pairs),
+    ("V10", last_thinking),
+    ("V11", same_boundary),
+    ("V13", same_roles),
+    ("V16", same_or_smaller),
+)
+
+
+def _roots(entries: Sequence[Entry]) -> Counter[str | None]:
+    return Counter(each.uuid for each in entries if each.uuid and each.parent is None)
+
+
+def _orphans(entries: Sequence[Entry]) -> Counter[str | None]:
+    there = {each.uuid for each in entries}
+    return Counter(each.uuid for each in entries if each.parent and each.parent not in there)
+
+
+def _duplicates(entries: Sequence[Entry]) -> Counter[str | None]:
+    counted = Counter(each.uuid for each in entries if each.uuid)
+    return Counter({uuid: n for uuid, n in counted.items() if n > 1})
+
+
+def _unpaired(entries: Sequence[Entry]) -> set[str]:
+    """Name calls whose result is not in the message behind, and results without a call before."""
+    open_calls: set[str] = set()
+    unpaired: set[str] = set()
+    for message in messages_of(list(entries)):
+        pieces = message.pieces
+        if message.role is Role.USER:
+            results = {each.tool_use_id or "" for each in pieces if is_result(each)}
+            unpaired |= results ^ open_calls
+            open_calls = set()
+        else:
+            open_calls |= {each.tool_use_id or "" for each in pieces if is_call(each)}
+    return unpaired
+
+
+def _last_boundary(entries: Sequence[Entry]) -> Entry | None:
+    return next((each for each in reversed(entries) if each.boundary), None)
+
+
+def _weight(entries: Sequence[Entry]) -> tuple[int, int]:
+    pieces = [piece for each in entries for piece in each.pieces]
+    return sum(each.media for each in pieces), sum(len(each.text) for each in pieces)

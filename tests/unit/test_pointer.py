@@ -1,0 +1,102 @@
+"""A value is found and replaced in a line's bytes, and every other byte stays."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.compaction.pointer import (
+    PointerError,
+    Span,
+    escaped,
+    find_value,
+    members,
+    replace_value,
+    value_at,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+)
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+VALUES = st.recursive(
+    _LEAVES | _TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def pointers(value: object, at: str = "") -> Iterator[tuple[str, object]]:
+    """List every value below one, with its pointer."""
+    yield at, value
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from pointers(each, f"{at}/{escaped(name)}")
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from pointers(each, f"{at}/{index}")
+
+
+@given(VALUES, st.booleans(), st.sampled_from([None, 1]))
+def test_every_value_is_where_its_pointer_says(
+    value: object, ascii_only: bool, indent: int | None
+) -> None:
+    line = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
+    for pointer, expected in pointers(value):
+        assert json.loads(value_at(line, pointer)) == expected
+
+
+@given(VALUES, VALUES, st.data())
+def test_only_the_value_changes(value: object, new: object, data: st.DataObject) -> None:
+    line = json.dumps(value).encode()
+    pointer, _ = data.draw(st.sampled_from(list(pointers(value))))
+    text = json.dumps(new).encode()
+    old = find_value(line, pointer)
+    changed = replace_value(line, pointer, text)
+    assert changed[: old.start] == line[: old.start]
+    assert changed[old.start + len(text) :] == line[old.end :]
+    assert json.loads(value_at(changed, pointer)) == new
+    assert replace_value(changed, pointer, line[old.start : old.end]) == line
+
+
+def test_of_members_with_one_name_the_last_counts() -> None:
+    assert value_at(b'{"a":1,"\\u0061":2}', "/a") == b"2"
+    assert members(b' {"a": "x" ,"b":[]}') == {"a": Span(7, 10), "b": Span(16, 18)}
+
+
+def test_bytes_that_are_no_text_are_carried_through() -> None:
+    assert replace_value(b'{"a":"\xff\xed","b":1}', "/b", b"2") == b'{"a":"\xff\xed","b":2}'
+
+
+@pytest.mark.parametrize(
+    ("line", "pointer"),
+    [
+        (b'{"a":1}', "/b"),
+        (b'{"a":1}', "a"),
+        (b"[1]", "/1"),
+        (b"[1]", "/01"),
+        (b"[1]", "/-"),
+        (b'{"a":"x', "/a"),
+        (b'{"a":[1', "/a"),
+        (b'{"a" 1}', "/a"),
+        (b'{"a":1 "b":2}', "/b"),
+        (b"{,}", "/a"),
+        (b"", ""),
+    ],
+)
+def test_what_leads_nowhere_is_an_error(line: bytes, pointer: str) -> None:
+    with pytest.raises(PointerError):
+        find_value(line, pointer)
+
+
+def test_a_line_with_a_million_escapes() -> None:
+    text = json.dumps('"\\\n' * 1_000_000)
+    line = f'{{"message":{{"content":[{{"content":{text}}}]}},"uuid":"u"}}'.encode()
+    assert value_at(line, "/uuid") == b'"u"'
+    assert value_at(line, "/message/content/0/content") == text.encode()
