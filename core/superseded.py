@@ -24,13 +24,14 @@ _RESULTS: Final = frozenset({PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN})
 _REPEATED: Final = _RESULTS | {PieceKind.ATTACHMENT}
 
 
-class _Range(msgspec.Struct):
+class ReadRange(msgspec.Struct):
     """What of a file a Read asks for; lines from 1, without a limit to the file's end."""
 
     offset: float | None = None
     limit: float | None = None
 
-    def covers(self, other: _Range) -> bool:
+    def covers(self, other: ReadRange) -> bool:
+        """Say whether it asks for all lines that another asks for."""
         return self._start <= other._start and self._end >= other._end
 
     @property
@@ -48,7 +49,7 @@ class _Touch(msgspec.Struct, frozen=True):
     place: int
     tool: str
     line: int | None
-    range: _Range
+    range: ReadRange
 
 
 def superseded(parts: Sequence[Part]) -> dict[int, str]:
@@ -73,7 +74,7 @@ def _files(parts: Sequence[Part], calls: dict[str | None, int]) -> dict[int, str
             continue
         call = calls.get(piece.tool_use_id)
         if call is not None:
-            asked = _range(parts[call].piece.text)
+            asked = range_of(parts[call].piece.text)
             touched.setdefault(piece.path, []).append(_Touch(place, piece.name, part.line, asked))
     found: dict[int, str] = {}
     for touches in touched.values():
@@ -99,11 +100,12 @@ def _overtakes(later: _Touch, touch: _Touch) -> str | None:
     return None
 
 
-def _range(text: str) -> _Range:
+def range_of(text: str) -> ReadRange:
+    """Read from the input of a Read what of its file it asks for."""
     try:
-        return msgspec.json.decode(text, type=_Range)
+        return msgspec.json.decode(text, type=ReadRange)
     except (msgspec.DecodeError, UnicodeEncodeError):
-        return _Range()
+        return ReadRange()
 
 
 def _same_call(parts: Sequence[Part], calls: dict[str | None, int]) -> dict[int, str]:

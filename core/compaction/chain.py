@@ -192,3 +192,15 @@ def _attached(entry: Entry, children: dict[str | None, list[Entry]]) -> list[Ent
         found += following
         below = following
     return found
+
+
+def kept_by(entries: Sequence[Entry]) -> set[str]:
+    """Name the messages that the last boundary keeps; of a list too that the client gives up.
+
+    A message of a segment is named where its lines still lead to its head.
+    """
+    last = next((each.boundary for each in reversed(entries) if each.boundary), None)
+    if last is None:
+        return set()
+    lines = {entry.uuid: entry for entry in entries if entry.uuid}
+    return {*last.kept, *(last.segment or ()), *_kept(last, lines)}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SHORTEST_NAME: Final = 8
 """Characters (compaction.md 4.6); shorter ones stand in any text by chance."""
@@ -50,6 +53,16 @@ def names_in(text: str) -> set[str]:
     (compaction.md 4.6); hashes, ids, versions, numbers and keys are left out.
     """
     return {name for token in set(_TOKEN.findall(text)) if (name := _name(token))}
+
+
+def names_in_order(text: str) -> Iterator[str]:
+    """Give the names of `names_in` in the order in which they first stand in a text."""
+    seen: set[str] = set()
+    for token in dict.fromkeys(found[0] for found in _TOKEN.finditer(text)):
+        name = _name(token)
+        if name and name not in seen:
+            seen.add(name)
+            yield name
 
 
 def declared_in(text: str) -> set[str]:

@@ -1,0 +1,312 @@
+"""Operations made of what a strategy wants: which value of which line, and what it frees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ..conversation import PieceKind
+from ..summaries.cues import quote
+from .plan import Harm, Operation, Remove, Replace
+from .pointer import PointerError, escaped, find_value
+from .stubs import is_worth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from .plan import Edit
+    from .view import Slot, View
+
+CONTENT: Final = "/message/content"
+
+_WHAT_CHARS: Final = 100
+_MEDIA: Final = frozenset({"image", "document"})
+_CALLS: Final = "tool_use"
+_RESULTS: Final = "tool_result"
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """What a strategy is called, how much it takes, and why it takes this."""
+
+    strategy: str
+    level: Harm
+    why: str
+
+
+def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
+    """Give a tool's result another text; a string stays a string, a list a list.
+
+    None where the line does not hold it as any client writes it, or nothing is gained.
+    """
+    place = _block(view, slot)
+    if place is None:
+        return None
+    pointer, block = place
+    content = block.get("content")
+    if isinstance(content, str):
+        value: Any = text
+    elif isinstance(content, list) and all(_is_plain(each) for each in content):
+        value = [{"type": "text", "text": text}]
+    else:
+        return None
+    saved = slot.tokens - view.count_as(slot, text)
+    return _operation(view, slot, intent, {f"{pointer}/content": value}, saved)
+
+
+def replace_inputs(
+    view: View, slot: Slot, intent: Intent, texts: Mapping[str, Any]
+) -> Operation | None:
+    """Give values of a call's input others, by their pointers inside it; its keys stay."""
+    place = _block(view, slot)
+    if place is None or not texts:
+        return None
+    pointer, block = place
+    asked = json.loads(json.dumps(block["input"]))
+    for name, value in texts.items():
+        _put(asked, name, value)
+    saved = slot.tokens - view.count_as(slot, json.dumps(asked))
+    changes = {f"{pointer}/input{name}": value for name, value in texts.items()}
+    return _operation(view, slot, intent, changes, saved)
+
+
+def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
+    """Give a block of words another text; None where the line holds it in another way."""
+    pointer = text_pointer(view, slot)
+    if pointer is None:
+        return None
+    saved = slot.tokens - view.count_as(slot, text)
+    return _operation(view, slot, intent, {pointer: text}, saved)
+
+
+def file_only(
+    view: View, number: int, intent: Intent, kind: str, changes: Mapping[str, Any]
+) -> Operation | None:
+    """Change values of a line that the model never sees; None where no byte is gained."""
+    edits = tuple(replacing(view, number, changes))
+    saved = bytes_saved(view, edits)
+    if not edits or saved <= 0:
+        return None
+    what = f"{kind} line"
+    return Operation(intent.strategy, intent.level, number, kind, what, intent.why, 0, saved, edits)
+
+
+def text_of(view: View, slot: Slot) -> str | None:
+    """Read all of a slot's text; None where the line holds it in another way."""
+    if slot.piece.kind in {PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN} and slot.call:
+        place = _block(view, slot)
+        return None if place is None else _result_text(place[1].get("content"))
+    pointer = text_pointer(view, slot)
+    return None if pointer is None else str(at(view.value(slot.line), pointer))
+
+
+def input_of(view: View, slot: Slot) -> dict[str, Any]:
+    """Give what a call was given, all of it; empty where it is no object."""
+    place = _block(view, slot)
+    asked = place[1].get("input") if place else None
+    return asked if isinstance(asked, dict) else {}
+
+
+def text_pointer(view: View, slot: Slot) -> str | None:
+    """Find where a line holds a text that is no tool's: by what it says."""
+    from .view import digest
+
+    value = view.value(slot.line)
+    roots = (
+        ("/attachment", "/rendered") if slot.entry.type == "attachment" else (CONTENT, "/content")
+    )
+    found = [
+        pointer
+        for root in roots
+        for pointer, text in strings(at(value, root), root)
+        if len(text) == slot.chars and digest(text) == slot.digest
+    ]
+    # Of an attachment what was written down as sent counts; without that nothing is proved.
+    if slot.entry.type == "attachment":
+        found = [each for each in found if each.startswith("/rendered")]
+    return found[0] if len(found) == 1 else None
+
+
+def strings(value: object, pointer: str) -> Iterator[tuple[str, str]]:
+    """Give every text inside a JSON value with its pointer."""
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from strings(each, f"{pointer}/{number}")
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from strings(each, f"{pointer}/{escaped(name)}")
+
+
+def at(value: Any, pointer: str) -> Any:  # noqa: ANN401 -- any JSON
+    """Follow a JSON pointer; None where it leads nowhere."""
+    for token in pointer.split("/")[1:]:
+        if isinstance(value, dict):
+            value = value.get(token.replace("~1", "/").replace("~0", "~"))
+        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+            value = value[int(token)]
+        else:
+            return None
+    return value
+
+
+def called(slot: Slot, asked: Mapping[str, Any] | None = None) -> str:
+    """Name a call by its tool and its file or command, in one line."""
+    given = asked or {}
+    shown = next(
+        (
+            str(given[name])
+            for name in ("command", "pattern", "query", "url", "description")
+            if isinstance(given.get(name), str)
+        ),
+        "",
+    )
+    lines = ""
+    if isinstance(given.get("offset"), int) or isinstance(given.get("limit"), int):
+        start = int(given.get("offset") or 1)
+        limit = given.get("limit")
+        lines = (
+            f" lines {start}-{start + limit - 1}" if isinstance(limit, int) else f" from {start}"
+        )
+    named = " ".join(part for part in (slot.piece.path or "", shown) if part)
+    return quote(f"{slot.piece.name} {named}".strip(), _WHAT_CHARS) + lines
+
+
+def worth(view: View, slot: Slot, replacement: str) -> bool:
+    """Say whether a slot's text is worth a stub; it is read for that."""
+    text = text_of(view, slot)
+    return text is not None and is_worth(text, replacement)
+
+
+def json_text(value: object) -> str:
+    """Write a JSON value without needless bytes; half a sign is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _operation(
+    view: View, slot: Slot, intent: Intent, changes: Mapping[str, Any], saved: int
+) -> Operation | None:
+    if saved <= 0:
+        return None
+    edits = tuple(replacing(view, slot.line, changes))
+    for copy in view.copies_of(slot.line):
+        if copy not in view.kept:
+            edits += tuple(_copied(view, slot.line, copy, changes))
+    if len(edits) < len(changes):
+        return None
+    call = view.call_of(slot) or slot
+    return Operation(
+        strategy=intent.strategy,
+        level=intent.level,
+        line=slot.line,
+        kind=slot.piece.kind.value,
+        what=called(slot, _short(call)) if slot.piece.name else f"{slot.piece.kind.value} text",
+        why=intent.why,
+        tokens_saved=saved,
+        bytes_saved=bytes_saved(view, edits),
+        edits=edits,
+    )
+
+
+def _short(call: Slot) -> dict[str, Any]:
+    """Read what a call was given from what the index keeps of it: nothing of a long one."""
+    try:
+        asked = msgspec.json.decode(call.piece.text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return {}
+    return asked if isinstance(asked, dict) else {}
+
+
+def _block(view: View, slot: Slot) -> tuple[str, dict[str, Any]] | None:
+    """Find the block of a call or a result in its line; None for any other shape."""
+    content = at(view.value(slot.line), CONTENT)
+    is_call = slot.piece.kind is PieceKind.TOOL_INPUT
+    type_, name = (_CALLS, "id") if is_call else (_RESULTS, "tool_use_id")
+    found = [
+        (f"{CONTENT}/{number}", block)
+        for number, block in enumerate(content if isinstance(content, list) else [])
+        if isinstance(block, dict) and block.get("type") == type_ and block.get(name) == slot.call
+    ]
+    if len(found) != 1 or (is_call and not isinstance(found[0][1].get("input"), dict)):
+        return None
+    return found[0]
+
+
+def _result_text(content: object) -> str | None:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return None
+    return "\n".join(str(each.get("text") or "") for each in content if isinstance(each, dict))
+
+
+def _is_plain(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text"
+
+
+def _put(asked: Any, pointer: str, value: object) -> None:  # noqa: ANN401 -- any JSON
+    *parents, last = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]]
+    for token in parents:
+        asked = asked[int(token)] if isinstance(asked, list) else asked[token]
+    asked[int(last) if isinstance(asked, list) else last] = value
+
+
+def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
+    """Make the edits of one line; a value that is not there is left out."""
+    data, line = view.raw(number), view.lines[number - 1]
+    sha256 = hashlib.sha256(data).hexdigest()
+    for pointer, value in changes.items():
+        try:
+            find_value(data, pointer)
+        except PointerError:
+            continue
+        yield Replace(number, line.offset, sha256, pointer, json_text(value))
+
+
+def _copied(view: View, number: int, copy: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
+    """Change a copy of a line in the same way, where it says the same."""
+    original = view.value(number)
+    before = {pointer: at(original, pointer) for pointer in changes}
+    other = view.value(copy)
+    same = {each: changes[each] for each in changes if at(other, each) == before[each]}
+    yield from replacing(view, copy, same)
+
+
+def bytes_saved(view: View, edits: Sequence[Edit]) -> int:
+    """Give the bytes by which a file shrinks; a line that goes takes its line end along."""
+    saved = 0
+    for edit in edits:
+        if isinstance(edit, Remove):
+            saved += view.lines[edit.line - 1].length + 1
+        elif isinstance(edit, Replace):
+            span = find_value(view.raw(edit.line), edit.pointer)
+            saved += span.end - span.start - len(edit.value.encode())
+    return saved
+
+
+def replace_images(
+    view: View, slot: Slot, intent: Intent, note: Callable[[str, str], str]
+) -> Operation | None:
+    """Put a text in the place of each picture or document of a result; its texts stay."""
+    place = _block(view, slot)
+    content = place[1].get("content") if place else None
+    if place is None or not isinstance(content, list):
+        return None
+    changes = {
+        f"{place[0]}/content/{number}": {"type": "text", "text": note(json_text(block), type_)}
+        for number, block in enumerate(content)
+        if isinstance(block, dict) and (type_ := str(block.get("type"))) in _MEDIA
+    }
+    after = [
+        changes.get(f"{place[0]}/content/{number}", block) for number, block in enumerate(content)
+    ]
+    saved = slot.tokens - view.count_as(slot, _result_text(after) or "")
+    return _operation(view, slot, intent, changes, saved)

@@ -1,0 +1,246 @@
+"""From a transcript to a plan, read as a stream: its texts are never held together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..conversation import Entry, Piece, PieceKind, Role
+from ..material import read_thoughts
+from ..thinking import drops_thinking
+from . import plan as plans
+from .break_even import break_even
+from .chain import kept_by
+from .line_file import LONGEST_LINE, open_lines
+from .plan import Harm, Plan, Refusal
+from .project import project
+from .protect import DEFAULT, Protection, kept_lines, protect
+from .select import Aim, Selection, futile, select
+from .view import Slot, View, digest, slim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from .line_file import LineFile, Scan
+    from .view import PieceCounter
+
+    Read = Callable[[Path], Iterable[Entry]]
+    CounterOf = Callable[[str | None], PieceCounter]
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """What is kept of a piece whose text is not."""
+
+    tokens: int
+    chars: int
+    digest: str
+
+
+def plan_transcript(
+    session_id: str,
+    path: Path,
+    read: Read,
+    counter_of: CounterOf,
+    *,
+    aim: Aim | None = None,
+    protection: Protection = DEFAULT,
+    live: str | None = None,
+) -> Plan:
+    """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
+
+    `read` gives the entries in the file's order, each time it is called; `counter_of` gives
+    who counts for a model; `live` says who has the session open. Raises OSError where the file
+    cannot be read.
+    """
+    wanted = aim or Aim()
+    with open_lines(path) as file:
+        scan = file.scan()
+        view = read_view(path, file, scan, read, counter_of, protection)
+        refused = list(_refusals(view, live))
+        selection = Selection((), view.tokens)
+        if not refused:
+            selection = select(view, wanted)
+            refused += [*selection.refused, *_too_little(view, selection, wanted)]
+        if file.has_changed(scan):
+            refused.append(_CHANGED)
+    saved = sum(each.tokens_saved for each in selection.operations)
+    even = break_even(view.tokens, selection.position, saved)
+    return plans.make_plan(
+        session_id,
+        scan.sha256,
+        scan.size,
+        selection.operations,
+        before_tokens=view.tokens,
+        break_even_requests=even.five_minutes,
+        refused=refused,
+    )
+
+
+def read_view(
+    path: Path,
+    file: LineFile,
+    scan: Scan,
+    read: Read,
+    counter_of: CounterOf,
+    protection: Protection = DEFAULT,
+) -> View:
+    """Make the view of a transcript: it is read twice, to know what is sent and to count it."""
+    entries = [_slim_entry(entry) for entry in read(path)]
+    sent = project(entries)
+    model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
+    counter = counter_of(model)
+    measured = _measure(read(path), sent, counter)
+    types = {entry.line: entry.type for entry in entries}
+    lines = tuple(
+        line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
+    )
+    slots = protect(
+        _slots(sent, measured, counter, _thoughts(sent, measured, counter), model),
+        kept_by(entries),
+        protection,
+    )
+    return View(
+        slots,
+        lines,
+        file,
+        counter,
+        model=model,
+        kept=kept_lines(entries, ((line.number, line.type) for line in lines)),
+        entries=entries,
+        overhead=_overhead(slots, entries),
+    )
+
+
+def _slim_entry(entry: Entry) -> Entry:
+    return replace(entry, pieces=tuple(map(slim, entry.pieces)), snapshot=None)
+
+
+def _measure(
+    entries: Iterable[Entry], sent: Sequence[Entry], counter: PieceCounter
+) -> dict[tuple[int, Piece], Measure]:
+    wanted = {entry.line for entry in sent}
+    return {
+        (entry.line, slim(piece)): Measure(
+            counter.tokens(piece), len(piece.text), digest(piece.text)
+        )
+        for entry in entries
+        if entry.line in wanted
+        for piece in entry.pieces
+    }
+
+
+class _Known:
+    """Counts pieces that were measured already by what is left of them."""
+
+    def __init__(self, measured: dict[tuple[int, Piece], Measure], counter: PieceCounter) -> None:
+        self._tokens: Final = {piece: each.tokens for (_, piece), each in measured.items()}
+        self._counter: Final = counter
+
+    def tokens(self, piece: Piece) -> int:
+        """Give what was counted, or count."""
+        known = self._tokens.get(piece)
+        return self._counter.tokens(piece) if known is None else known
+
+
+def _thoughts(
+    sent: Sequence[Entry], measured: dict[tuple[int, Piece], Measure], counter: PieceCounter
+) -> dict[str | None, int]:
+    found = read_thoughts(sent, _Known(measured, counter))
+    return {answer: thought.tokens for answer, thought in found.items()}
+
+
+def _slots(
+    sent: Sequence[Entry],
+    measured: dict[tuple[int, Piece], Measure],
+    counter: PieceCounter,
+    thoughts: dict[str | None, int],
+    model: str | None,
+) -> list[Slot]:
+    prompts = [n for n, each in enumerate(sent) if _is_prompt(each)]
+    seen_from = prompts[-1] if prompts and drops_thinking(model) else 0
+    slots: list[Slot] = []
+    position = 0
+    for number, entry in enumerate(sent):
+        for piece in entry.pieces:
+            measure = measured.get((entry.line, piece))
+            replaced = measure is None
+            if measure is None:
+                measure = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
+            tokens = measure.tokens
+            if piece.kind is PieceKind.THINKING:
+                tokens = thoughts.get(entry.message_id, tokens) if number >= seen_from else 0
+            slots.append(
+                Slot(
+                    place=len(slots),
+                    entry=entry,
+                    piece=piece,
+                    position=position,
+                    tokens=tokens,
+                    chars=measure.chars,
+                    digest=measure.digest,
+                    replaced=replaced,
+                )
+            )
+            position += tokens
+    return slots
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
+
+
+def _overhead(slots: Sequence[Slot], entries: Sequence[Entry]) -> int:
+    """Take what the newest measured request had beyond its messages: system prompt and tools."""
+    boundary = max((each.offset for each in entries if each.boundary), default=-1)
+    for slot in reversed(slots):
+        entry = slot.entry
+        if entry.context_tokens and entry.offset > boundary and entry.message_id:
+            first = next(each for each in slots if each.entry.message_id == entry.message_id)
+            return max(0, entry.context_tokens - first.position)
+    return 0
+
+
+_CHANGED: Final = Refusal(
+    "changed",
+    "somebody wrote to the transcript while it was read",
+    "wait until the session is idle, and plan again",
+)
+
+
+def _refusals(view: View, live: str | None) -> Iterator[Refusal]:
+    if live:
+        yield Refusal("live", live, "close the session, or use `ctxtop trigger`")
+    if any(line.length >= LONGEST_LINE - 1 for line in view.lines):
+        yield Refusal(
+            "shape",
+            f"a line of it has more than {LONGEST_LINE >> 20} MB",
+            "look into the file: no client writes such a line",
+        )
+    if not view.slots:
+        yield Refusal(
+            "shape", "no message of it would be sent", "check that it is a session's transcript"
+        )
+    elif view.slots[0].entry.role is not Role.USER:
+        yield Refusal(
+            "shape",
+            "the first message that would be sent is not a user's",
+            "resume the session once in the client, which mends it, and plan again",
+        )
+
+
+def _too_little(view: View, selection: Selection, aim: Aim) -> Iterator[Refusal]:
+    if aim.target_tokens is not None and view.tokens <= aim.target_tokens:
+        yield Refusal(
+            "target",
+            f"the context has {view.tokens:,} tokens, and {aim.target_tokens:,} were to be reached",
+            "name a smaller --target, or a --level to take all that it allows",
+        )
+    elif not selection.operations:
+        yield Refusal("nothing", "nothing was found that may go", "allow more: a higher --level")
+    elif any(each.level is not Harm.FILE_ONLY for each in selection.operations):
+        too_little = futile(view.tokens, selection.operations)
+        if too_little:
+            yield too_little

@@ -1,0 +1,177 @@
+"""What no strategy touches, each with the reason a person is told (compaction.md 7.4 and 7.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..conversation import PieceKind, Role
+from ..summaries.todos import TODO_TOOLS
+from .chain import kept_by
+from .project import is_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..conversation import Entry
+    from .view import Slot
+
+TAIL: Final = "newest turns"
+"""The reason of what stands at the end: rule T alone goes past it."""
+
+_PLANS: Final = frozenset({"ExitPlanMode", "EnterPlanMode"})
+_PERSONS: Final = frozenset({"AskUserQuestion"})
+"""Tools whose result is what a person said."""
+
+_INSTRUCTIONS: Final = frozenset({"Skill", "ToolSearch"})
+"""Tools that load what the model works by (DCP and opencode protect skills too)."""
+
+_PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
+
+_CHAINED: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+
+SINGLETONS: Final = frozenset(
+    {
+        "permission-mode",
+        "mode",
+        "last-prompt",
+        "ai-title",
+        "custom-title",
+        "summary",
+        "pr-link",
+        "worktree-state",
+        "content-replacement",
+        "tag",
+        "agent-name",
+    }
+)
+"""Lines in which the client keeps what a session is; losing one can make a resume hang (2.3)."""
+
+
+class Protection(msgspec.Struct, frozen=True):
+    """How much of the newest stays."""
+
+    tool_turns: int = 10
+    """Answers with calls (JetBrains M = 10; regret 6.2 to 0.6 % from 5 to 10)."""
+    tail_tokens: int = 40_000
+    """At least (opencode PRUNE_PROTECT)."""
+    task_tokens: int = 80_000
+    """Of what follows the last real prompt, at most: an agent that works on one prompt for
+    hundreds of turns could never be made smaller."""
+
+
+DEFAULT: Final = Protection()
+
+
+def protect(slots: Sequence[Slot], kept: set[str], settings: Protection = DEFAULT) -> list[Slot]:
+    """Say of each slot why it stays; `kept` are the uuids that a boundary keeps."""
+    head, tail = _head(slots), _tail(slots, settings)
+    todo = _last_todo(slots)
+    return [
+        replace(
+            slot,
+            protected="first prompt"
+            if slot.place < head
+            else _kind_of_protection(slot, kept, todo) or (TAIL if slot.place >= tail else None),
+        )
+        for slot in slots
+    ]
+
+
+def kept_lines(entries: Sequence[Entry], types: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """Name the lines that stay byte for byte; `types` are all lines' numbers and types."""
+    kept = kept_by(entries)
+    found = {each.line: "kept by a compaction" for each in entries if each.uuid in kept}
+    last = max((each.line for each in entries if each.boundary), default=None)
+    found |= {each.line: "boundary" for each in entries if each.boundary}
+    if last is not None:
+        found |= {
+            each.line: "summary" for each in entries if each.line > last and _is_summary(each)
+        }
+    return found | {number: "session's state" for number, type_ in types if type_ in SINGLETONS}
+
+
+def _kind_of_protection(slot: Slot, kept: set[str], last_todo: str | None) -> str | None:
+    """Say why a slot stays wherever it stands."""
+    piece, entry = slot.piece, slot.entry
+    if entry.uuid in kept:
+        return "kept by a compaction"
+    if entry.type not in _CHAINED:
+        return "unknown type"
+    if piece.kind in _ALWAYS:
+        return _ALWAYS[piece.kind]
+    if piece.failed:
+        return "error"
+    if piece.kind is PieceKind.ATTACHMENT:
+        return "plan or todos" if piece.name.startswith(_PLAN_ATTACHMENTS) else None
+    if piece.kind is PieceKind.META:
+        return None if _is_output(piece.text, piece.name) else "instructions"
+    return _of_tool(slot, last_todo)
+
+
+_ALWAYS: Final = {
+    PieceKind.PROMPT: "user's words",
+    PieceKind.SUMMARY: "summary",
+    PieceKind.AGENT_RETURN: "agent's result",
+}
+
+
+def _of_tool(slot: Slot, last_todo: str | None) -> str | None:
+    name = slot.piece.name
+    if name in _PLANS:
+        return "plan"
+    if name in _PERSONS:
+        return "user's words"
+    if name in _INSTRUCTIONS:
+        return "instructions"
+    if name == "TodoWrite":
+        return "todos" if slot.call == last_todo else None
+    return "todos" if name in TODO_TOOLS else None
+
+
+def _is_output(text: str, name: str) -> bool:
+    """Tell what a command printed from what the model is told to do."""
+    return name == "local_command" or text.startswith(("<local-command-stdout>", "<bash-stdout>"))
+
+
+def _head(slots: Sequence[Slot]) -> int:
+    """Give the place of the first answer: the first prompt and what came with it stays."""
+    answers = (each.place for each in slots if each.entry.role is Role.ASSISTANT)
+    return next(answers, len(slots))
+
+
+def _tail(slots: Sequence[Slot], settings: Protection) -> int:
+    """Give the place from which everything stays: turns, tokens and the last prompt together."""
+    prompt = max((each.place for each in slots if each.piece.kind is PieceKind.PROMPT), default=0)
+    task = max(prompt, _tokens_start(slots, settings.task_tokens))
+    return min(task, _turns_start(slots, settings), _tokens_start(slots, settings.tail_tokens))
+
+
+def _turns_start(slots: Sequence[Slot], settings: Protection) -> int:
+    first: dict[str | None, int] = {}
+    for slot in slots:
+        if is_call(slot.piece):
+            first.setdefault(slot.entry.message_id or slot.entry.uuid, slot.place)
+    starts = sorted(first.values())
+    if not settings.tool_turns:
+        return len(slots)
+    return starts[-settings.tool_turns] if len(starts) >= settings.tool_turns else 0
+
+
+def _tokens_start(slots: Sequence[Slot], left: int) -> int:
+    for slot in reversed(slots):
+        if left <= 0:
+            return slot.place + 1
+        left -= slot.tokens
+    return 0
+
+
+def _last_todo(slots: Sequence[Slot]) -> str | None:
+    calls = [each.call for each in slots if is_call(each.piece) and each.piece.name == "TodoWrite"]
+    return calls[-1] if calls else None
+
+
+def _is_summary(entry: Entry) -> bool:
+    return any(piece.kind is PieceKind.SUMMARY for piece in entry.pieces)

@@ -1,0 +1,1 @@
+"""The strategies, one a module, each with NAME, LEVEL and `find`."""

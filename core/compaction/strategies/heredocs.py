@@ -1,0 +1,47 @@
+"""I3: files that a shell command wrote from a text in itself."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ..changes import Intent, input_of, replace_inputs
+from ..plan import Harm
+from ..stubs import is_worth, stub
+from .finding import inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..plan import Operation
+    from ..view import View
+
+NAME: Final = "heredocs"
+LEVEL: Final = Harm.INPUTS
+
+_HEREDOC: Final = re.compile(
+    r"(<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^\n]*\n)"
+    r"(?P<body>.*?)(?=\n[ \t]*(?P=end)(?:\n|$))",
+    re.DOTALL,
+)
+
+
+def find(view: View) -> Iterator[Operation]:
+    """Find long here-documents in the commands of Bash; the command around them stays."""
+    for slot in inputs(view, frozenset({"Bash"})):
+        command = input_of(view, slot).get("command")
+        if not isinstance(command, str):
+            continue
+        short = _HEREDOC.sub(_shorter, command)
+        if short == command:
+            continue
+        intent = Intent(NAME, LEVEL, "the command has written what stood in it")
+        made = replace_inputs(view, slot, intent, {"/command": short})
+        if made:
+            yield made
+
+
+def _shorter(found: re.Match[str]) -> str:
+    body = found["body"]
+    note = stub(body, "a text given to this command", "Read what it wrote.")
+    return found[1] + (note if is_worth(body, note) else body)

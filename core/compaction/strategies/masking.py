@@ -1,0 +1,24 @@
+"""How an old result is masked: its names stay, and the way back to its text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..changes import called, input_of, replace_result, text_of
+from ..stubs import is_worth, stub
+
+if TYPE_CHECKING:
+    from ..changes import Intent
+    from ..plan import Operation
+    from ..view import Slot, View
+
+
+def mask(view: View, slot: Slot, intent: Intent, back: str) -> Operation | None:
+    """Put a stub with a digest in a result's place; None where it is not worth it."""
+    text = text_of(view, slot)
+    if text is None:
+        return None
+    call = view.call_of(slot)
+    asked = input_of(view, call) if call else {}
+    short = stub(text, f"{called(slot, asked)}, ok", back)
+    return replace_result(view, slot, intent, short) if is_worth(text, short) else None

@@ -1,0 +1,36 @@
+"""S2: a Read of a file that was written anew later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..changes import Intent, replace_result, text_of
+from ..plan import Harm
+from ..stubs import is_worth, pointer
+from .finding import may_change, touches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..plan import Operation
+    from ..view import View
+
+NAME: Final = "overwritten-reads"
+LEVEL: Final = Harm.SUPERSEDED
+
+
+def find(view: View) -> Iterator[Operation]:
+    """Find Reads of files that a later Write replaced as a whole."""
+    for touched in touches(view).values():
+        for number, touch in enumerate(touched):
+            if touch.tool != "Read" or not may_change(touch.result):
+                continue
+            later = next((each for each in touched[number + 1 :] if each.tool == "Write"), None)
+            if later is None:
+                continue
+            text = text_of(view, touch.result) or ""
+            short = pointer(text, "old: this file was written anew later")
+            intent = Intent(NAME, LEVEL, f"written anew at line {later.result.line}")
+            made = is_worth(text, short) and replace_result(view, touch.result, intent, short)
+            if made:
+                yield made

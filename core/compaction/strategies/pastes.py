@@ -1,0 +1,36 @@
+"""P2: long output that was put in a person's place; a person's own words stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...conversation import PieceKind
+from ..changes import Intent, replace_text, text_of
+from ..plan import Harm
+from ..stubs import SHORTEST_CHARS, is_worth, stub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..plan import Operation
+    from ..view import View
+
+NAME: Final = "long-pastes"
+LEVEL: Final = Harm.PROSE
+
+KEPT_CHARS: Final = 200
+"""Of its beginning, which says what it is."""
+
+
+def find(view: View) -> Iterator[Operation]:
+    """Find what commands of the client and of its shell printed into the conversation."""
+    for slot in view.open():
+        if slot.piece.kind is not PieceKind.META or slot.chars < SHORTEST_CHARS:
+            continue
+        text = text_of(view, slot) or ""
+        note = stub(text[KEPT_CHARS:], "the rest of this output", "Ask for it.")
+        short = f"{text[:KEPT_CHARS]}\n{note}"
+        intent = Intent(NAME, LEVEL, "output that is old")
+        made = is_worth(text, short) and replace_text(view, slot, intent, short)
+        if made:
+            yield made

@@ -1,0 +1,42 @@
+"""S6: a retry or poll with the same input: the newest answer counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...conversation import PieceKind
+from ..changes import Intent, replace_result, text_of
+from ..plan import Harm
+from ..stubs import is_worth, pointer
+from .finding import EDITS, results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..plan import Operation
+    from ..view import Slot, View
+
+NAME: Final = "repeated-calls"
+LEVEL: Final = Harm.SUPERSEDED
+
+_WRITERS: Final = EDITS | {"Write"}
+
+
+def find(view: View) -> Iterator[Operation]:
+    """Find results of calls that were made again later with the same input, and succeeded."""
+    last: dict[tuple[str, str], Slot] = {}
+    for slot in view.slots:
+        call = view.call_of(slot)
+        if call and slot.piece.kind is PieceKind.TOOL_RESULT and not slot.piece.failed:
+            last[slot.piece.name, call.digest] = slot
+    for slot in results(view):
+        call = view.call_of(slot)
+        later = last.get((slot.piece.name, call.digest)) if call else None
+        if later is None or later.place <= slot.place or slot.piece.name in _WRITERS:
+            continue
+        text = text_of(view, slot) or ""
+        short = pointer(text, "old: the same call was made again later")
+        intent = Intent(NAME, LEVEL, f"same call again at line {later.line}")
+        made = is_worth(text, short) and replace_result(view, slot, intent, short)
+        if made:
+            yield made

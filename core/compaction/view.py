@@ -1,0 +1,210 @@
+"""What a strategy looks at: the pieces that the model sees, and the lines that hold them.
+
+No text of the conversation is kept here but its first characters: a line is read again from
+its file when its words are needed, so that a transcript of any size fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+KEPT_CHARS: Final = 400
+"""Of a text that is kept: what a Read asks for, a short command, the start of a result."""
+
+DIGEST_HEX: Final = 16
+"""Of a text's hash, by which equal texts are known."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of the file, whether it is part of the conversation or not."""
+
+    number: int
+    """Counted from 1."""
+    offset: int
+    length: int
+    """Bytes, without the line end."""
+    type: str = ""
+    """As it says itself; empty where it could not be read."""
+    has_result: bool = False
+    """It may hold a `toolUseResult`."""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A piece of what the model sees, and its place."""
+
+    place: int
+    """Among all pieces that are sent, from 0."""
+    entry: Entry
+    piece: Piece
+    """Its text cut to KEPT_CHARS; `View.text` reads all of it."""
+    position: int
+    """Tokens that stand before it."""
+    tokens: int
+    """Estimated, with what stands around it."""
+    chars: int
+    digest: str
+    """Of its whole text."""
+
+    replaced: bool = False
+    """The client sends another text than the line holds."""
+    protected: str | None = None
+    """Why it stays as it is; None for what may be changed."""
+
+    @property
+    def line(self) -> int:
+        """The line that holds it, from 1."""
+        return self.entry.line
+
+    @property
+    def call(self) -> str | None:
+        """The tool call that it is or answers."""
+        return self.piece.tool_use_id
+
+
+class LineSource(Protocol):
+    """Who reads lines of the transcript again."""
+
+    def read(self, line: Line) -> bytes:
+        """Give a line's bytes without the line end; raises OSError."""
+        ...
+
+
+class PieceCounter(Protocol):
+    """Who counts tokens: `Estimator.of(model)`."""
+
+    def tokens(self, piece: Piece) -> int:
+        """Estimate the tokens of one piece, and of what stands around it."""
+        ...
+
+
+class View:
+    """A transcript as strategies see it; nothing of it changes while it is looked at."""
+
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        lines: Sequence[Line],
+        source: LineSource,
+        counter: PieceCounter,
+        *,
+        model: str | None = None,
+        kept: Mapping[int, str] | None = None,
+        entries: Sequence[Entry] = (),
+        overhead: int = 0,
+    ) -> None:
+        self.slots: Final = tuple(slots)
+        self.lines: Final = tuple(lines)
+        self.model: Final = model
+        self.kept: Final = kept or {}
+        """Lines that no strategy touches, each with the reason."""
+        self.overhead: Final = overhead
+        """Tokens of the system prompt and the tools."""
+        self._source: Final = source
+        self._counter: Final = counter
+        self.entries: Final = tuple(entries)
+        """All of the file's, whether they are sent or not; their texts are cut."""
+        self.remembered: Final = _remembered(self.entries)
+        """The line that the client goes on from (`last-prompt`)."""
+        self._copies: Final = _copies(self.entries)
+        self._calls: Final = {
+            each.call: each for each in self.slots if each.call and each.piece.kind == "tool_input"
+        }
+        self._results: Final = {
+            each.call: each for each in self.slots if each.call and each.piece.kind != "tool_input"
+        }
+        self.positions: Final = {each.line: each.position for each in reversed(self.slots)}
+        """Tokens of the conversation that stand before a line's first piece."""
+        self._last: tuple[int, bytes, Any] = (0, b"", None)
+
+    @property
+    def tokens(self) -> int:
+        """What the conversation and what stands before it takes now, estimated."""
+        return self.overhead + sum(each.tokens for each in self.slots)
+
+    def call_of(self, slot: Slot) -> Slot | None:
+        """Give the call that a result answers."""
+        return self._calls.get(slot.call or "")
+
+    def result_of(self, slot: Slot) -> Slot | None:
+        """Give the result of a call."""
+        return self._results.get(slot.call or "")
+
+    def copies_of(self, number: int) -> tuple[int, ...]:
+        """Name the other lines that carry a line's uuid: they are stubbed like it."""
+        return self._copies.get(number, ())
+
+    def open(self) -> Iterator[Slot]:
+        """Give what may be changed: not protected, and sent as its line holds it."""
+        return (each for each in self.slots if each.protected is None and not each.replaced)
+
+    def raw(self, number: int) -> bytes:
+        """Read a line's bytes without the line end; raises OSError."""
+        self._load(number)
+        return self._last[1]
+
+    def value(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
+        """Decode a line; None for what is no JSON. It is not to be changed."""
+        self._load(number)
+        return self._last[2]
+
+    def count(self, piece: Piece) -> int:
+        """Estimate the tokens of a piece, with what stands around it."""
+        return self._counter.tokens(piece)
+
+    def count_as(self, slot: Slot, text: str) -> int:
+        """Estimate what a slot would take with another text and no picture."""
+        return self.count(replace(slot.piece, text=text, media=0))
+
+    def _load(self, number: int) -> None:
+        if self._last[0] == number:
+            return
+        data = self._source.read(self.lines[number - 1])
+        self._last = (number, data, _decoded(data))
+
+
+def _copies(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
+    lines: dict[str, list[int]] = {}
+    for entry in entries:
+        if entry.uuid:
+            lines.setdefault(entry.uuid, []).append(entry.line)
+    return {
+        number: tuple(each for each in numbers if each != number)
+        for numbers in lines.values()
+        if len(numbers) > 1
+        for number in numbers
+    }
+
+
+def _remembered(entries: Sequence[Entry]) -> frozenset[int]:
+    leaf = next((each.leaf for each in reversed(entries) if each.leaf), None)
+    return frozenset(each.line for each in entries if leaf and each.uuid == leaf)
+
+
+def slim(piece: Piece) -> Piece:
+    """Cut a piece's text to what an index may hold; equal pieces stay equal, others different."""
+    if len(piece.text) <= KEPT_CHARS:
+        return piece
+    return replace(piece, text=f"{piece.text[:KEPT_CHARS]}\n{digest(piece.text)}")
+
+
+def digest(text: str) -> str:
+    """Give the hash by which equal texts are known."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:DIGEST_HEX]
+
+
+def _decoded(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
