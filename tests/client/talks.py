@@ -111,18 +111,12 @@ def _kept_tails(lab: Lab) -> str:
 
 
 def _cleared(lab: Lab) -> str:
-    """Results that the client itself took out of the model's sight."""
-    session_id = _side_by_side(lab)
+    """An older client's word that it cleared results: this one sends them whole again."""
 
     def edit(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         last = [line for line in lines if line.get("uuid")][-1]
-        called = [
-            block["tool_use_id"]
-            for line in spoken(lines)
-            for block in line["message"]["content"]
-            if isinstance(block, dict) and block["type"] == "tool_result"
-        ]
-        boundary = {name: last[name] for name in ("sessionId", "cwd", "version", "timestamp")} | {
+        shared = {name: last[name] for name in ("sessionId", "cwd", "version", "timestamp")}
+        boundary = shared | {
             "type": "system",
             "subtype": "microcompact_boundary",
             "content": "Context microcompacted",
@@ -135,13 +129,36 @@ def _cleared(lab: Lab) -> str:
                 "trigger": "auto",
                 "preTokens": 1000,
                 "tokensSaved": 100,
-                "compactedToolIds": called[:2],
+                "compactedToolIds": _called(lines)[:2],
                 "clearedAttachmentUUIDs": [],
             },
         }
-        return [line for line in lines if line["type"] != "last-prompt"] + [boundary]
+        return [*(line for line in lines if line["type"] != "last-prompt"), boundary]
 
-    return write_edited(path_of(lab, session_id), edit)
+    return write_edited(path_of(lab, _side_by_side(lab)), edit)
+
+
+def _replaced(lab: Lab) -> str:
+    """Results that the client shows the model another text for."""
+
+    def edit(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        named = [
+            {"kind": "tool-result", "toolUseId": called, "replacement": f"Cut {called}."}
+            for called in _called(lines)[1:3]
+        ]
+        record = {"type": "content-replacement", "sessionId": lines[-1]["sessionId"]}
+        return [*lines, record | {"replacements": named}]
+
+    return write_edited(path_of(lab, _side_by_side(lab)), edit)
+
+
+def _called(lines: list[dict[str, Any]]) -> list[str]:
+    return [
+        block["tool_use_id"]
+        for line in spoken(lines)
+        for block in line["message"]["content"]
+        if isinstance(block, dict) and block["type"] == "tool_result"
+    ]
 
 
 def _fork(lab: Lab) -> str:
@@ -211,6 +228,7 @@ TALKS: Final[dict[str, Callable[[Lab], str]]] = {
     "compacted twice": _compacted_twice,
     "kept tails": _kept_tails,
     "cleared": _cleared,
+    "replaced": _replaced,
     "fork": _fork,
     "interrupted": _interrupted,
     "mcp": _mcp,

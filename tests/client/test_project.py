@@ -7,19 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
-from ctxtop.core.compaction.project import project
 
+from .compacting import resume
 from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
-from .ledger import is_main
 from .talks import TALKS, path_of
-from .wire import received, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from .lab import Lab
-
-NEXT = "Next. [[say:ok]]"
 
 SIDE_BY_SIDE = (
     "Begin. [[think:plan&&&bash:seq 1 9&&&bash:seq 4 6]] [[bash:seq 7 9]] [[think:T.&&&say:ok]]"
@@ -31,27 +26,6 @@ given = json.load(sys.stdin)
 said = {"hookEventName": given["hook_event_name"], "additionalContext": given["tool_use_id"]}
 print(json.dumps({"hookSpecificOutput": said}))
 """
-
-
-def resume(lab: Lab, session_id: str, what: str, prompt: str = NEXT) -> None:
-    """Resume, and compare the first request with the file before and until it."""
-    path = path_of(lab, session_id)
-    size = path.stat().st_size
-    before = project(read_conversation(path))
-    turn = lab.turn(prompt, resume=session_id)
-    asked = next(one for one in turn.exchanges if is_main(one, session_id))
-    entries = read_conversation(path)
-    answer = min(
-        entry.offset
-        for entry in entries
-        if entry.offset >= size and entry.type == "assistant" and entry.model != SYNTHETIC
-    )
-    # Which line is its newest the client may write down again only after the answer.
-    stale = {entry.offset for entry in entries if entry.leaf and entry.offset < size}
-    sent = project([each for each in entries if each.offset < answer and each.offset not in stale])
-    assert told(sent) == received(asked["body"]["messages"]), what
-    known = [entry.uuid for entry in sent if entry.offset < size]
-    assert [entry.uuid for entry in before] == known, what
 
 
 def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
