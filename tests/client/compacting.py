@@ -46,6 +46,8 @@ class Edited:
     saved: int | None
     """Tokens that the edit says it frees; None where the two lists say it."""
     undo: Callable[[], object]
+    announced: int = 0
+    """Tokens of what the client will put in anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def prove(lab: Lab, session_id: str, edit: Callable[[Path], Edited], what: str) 
     again = resume(lab, session_id, f"{what}: taken back")
     first = _answers(before)
     assert _answers(again)[: len(first)] == first, f"{what}: not what it was"
-    predicted = count_request(before["body"]) - saved
+    predicted = count_request(before["body"]) - saved + edited.announced
     real = count_request(after["body"])
     assert abs(predicted - real) <= NEAR * real, f"{what}: {predicted} predicted, {real} sent"
     return Proved(count_request(before["body"]), real, predicted)

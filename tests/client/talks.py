@@ -74,7 +74,9 @@ def _images(lab: Lab) -> str:
     first, second = lab.project / "a.png", lab.project / "b.png"
     first.write_bytes(png())
     second.write_bytes(png(shade=7))
-    return lab.turn(f"Look. [[read:{first}&&&read:{second}]] [[read:{first}]] [[say:ok]]").session_id
+    return lab.turn(
+        f"Look. [[read:{first}&&&read:{second}]] [[read:{first}]] [[say:ok]]"
+    ).session_id
 
 
 def _hooks(lab: Lab) -> str:
@@ -138,20 +140,6 @@ def _cleared(lab: Lab) -> str:
     return write_edited(path_of(lab, _side_by_side(lab)), edit)
 
 
-def _replaced(lab: Lab) -> str:
-    """Results that the client shows the model another text for."""
-
-    def edit(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        named = [
-            {"kind": "tool-result", "toolUseId": called, "replacement": f"Cut {called}."}
-            for called in _called(lines)[1:3]
-        ]
-        record = {"type": "content-replacement", "sessionId": lines[-1]["sessionId"]}
-        return [*lines, record | {"replacements": named}]
-
-    return write_edited(path_of(lab, _side_by_side(lab)), edit)
-
-
 def _called(lines: list[dict[str, Any]]) -> list[str]:
     return [
         block["tool_use_id"]
@@ -163,7 +151,9 @@ def _called(lines: list[dict[str, Any]]) -> list[str]:
 
 def _fork(lab: Lab) -> str:
     session_id = _side_by_side(lab)
-    turn = lab.turn("Fork. [[bash:seq 7 9]] [[say:ok]]", resume=session_id, more=("--fork-session",))
+    turn = lab.turn(
+        "Fork. [[bash:seq 7 9]] [[say:ok]]", resume=session_id, more=("--fork-session",)
+    )
     assert turn.session_id != session_id
     return turn.session_id
 
@@ -228,7 +218,6 @@ TALKS: Final[dict[str, Callable[[Lab], str]]] = {
     "compacted twice": _compacted_twice,
     "kept tails": _kept_tails,
     "cleared": _cleared,
-    "replaced": _replaced,
     "fork": _fork,
     "interrupted": _interrupted,
     "mcp": _mcp,

@@ -156,7 +156,9 @@ def _image(at: str, source: object) -> Iterator[str]:
 def _pairs(messages: list[Json]) -> Iterator[str]:
     """Each call has its one result at the head of the very next message, and no other is there."""
     ids = Counter(
-        block.get("id") for message in messages for block in _typed(message, "tool_use", "assistant")
+        block.get("id")
+        for message in messages
+        for block in _typed(message, "tool_use", "assistant")
     )
     if any(count > 1 for count in ids.values()):
         yield "messages: `tool_use` ids must be unique"

@@ -105,7 +105,9 @@ def lines_told(entries: Sequence[Entry]) -> list[str]:
 
 
 def _in_any_order(said: Said) -> str:
-    lines = (_BLANK.sub("", _TAGS.sub("\n", line)) for line in _TAGS.sub("\n", said.text).split("\n"))
+    lines = (
+        _BLANK.sub("", _TAGS.sub("\n", line)) for line in _TAGS.sub("\n", said.text).split("\n")
+    )
     return f"{said.role} {said.calls} {sorted(said.results)} {sorted(filter(None, lines))}"
 
 
