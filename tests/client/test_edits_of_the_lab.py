@@ -7,7 +7,7 @@
 | a result made shorter, thinking behind it | all of it as it is; never asks for `drop_block` |
 | the same, and the API answers "bound to a different conversation" | once more without thinking |
 | a text of thinking changed, and the API refuses the signature | once more without thinking |
-| usage of the last answer left above 967k of 1M | COMPACTS FIRST, whatever was cut; then the prompt |
+| the last usage left above 967k of 1M | COMPACTS FIRST, whatever was cut, then the prompt |
 | the same usage lowered | the prompt |
 | the same at 199k of 200k, a small model's own session | the prompt |
 | a thinking-only line with content [] or an empty text | the line is skipped |
@@ -52,6 +52,7 @@ from .wire import blocks_sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from .lab import Lab
 
 Json = dict[str, Any]
@@ -222,7 +223,9 @@ def test_thinking_whose_text_was_changed(edited: Edited) -> None:
 
 
 def test_usage_that_an_edit_left_high_compacts_at_resume(edited: Edited) -> None:
-    cut = lambda lines, tokens: believed(first_result(lines, "[cut]"), tokens)  # noqa: E731
+    def cut(lines: Lines, tokens: int) -> Lines:
+        return believed(first_result(lines, "[cut]"), tokens)
+
     exchanges = edited.sent(lambda lines: cut(lines, ABOVE))
     assert [one["what"] for one in exchanges] == ["summary", "answer"]
     lowered = edited.sent(lambda lines: cut(lines, BELOW))

@@ -14,6 +14,7 @@ from .talks import TALKS, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from .lab import Lab
 
 SIDE_BY_SIDE = (
