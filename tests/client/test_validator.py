@@ -170,12 +170,9 @@ class Talk:
 
     def end(self) -> Json:
         calls = sum(one["role"] == "assistant" for one in self.body["messages"])
-        return copy.deepcopy(self.body) | {
-            "messages": [
-                *copy.deepcopy(self.body["messages"]),
-                user(result(f"call{calls}", "end")),
-            ]
-        }
+        body: Json = copy.deepcopy(self.body)
+        body["messages"].append(user(result(f"call{calls}", "end")))
+        return body
 
 
 @pytest.fixture
@@ -210,7 +207,7 @@ def test_thinking_that_was_rewritten(talk: Talk) -> None:
 
 @pytest.mark.parametrize("kind", ["enabled", "adaptive"])
 def test_thinking_that_the_last_answer_lacks(talk: Talk, kind: str) -> None:
-    body = talk.end() | {"thinking": {"type": kind}}
+    body: Json = talk.end() | {"thinking": {"type": kind}}
     del body["messages"][5]["content"][0]
     found = [*talk.thoughts.refusals(body)]
     assert [one[:32] for one in found] == (
