@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from ...core.cleared import CLEARED
 from ...core.conversation import Boundary, Entry, PieceKind, Role
 from ..clean import clean_title
 from ..regular import open_regular
@@ -65,10 +64,6 @@ class _Compaction(msgspec.Struct, rename="camel"):
     preserved_segment: _Kept | None = None
 
 
-class _Cleared(msgspec.Struct, rename="camel"):
-    compacted_tool_ids: tuple[str, ...] = ()
-
-
 class _Replacement(msgspec.Struct, rename="camel"):
     tool_use_id: str | None = None
     replacement: str | None = None
@@ -96,7 +91,6 @@ class _Line(msgspec.Struct, rename="camel"):
     attachment: dict[str, Any] | None = None
     rendered: list[Any] | None = None
     compact_metadata: _Compaction | None = None
-    microcompact_metadata: _Cleared | None = None
     replacements: list[_Replacement] | None = None
 
 
@@ -251,9 +245,6 @@ def _system(entry: Entry, line: _Line) -> Entry:
         return replace(entry, boundary=_boundary(line.compact_metadata or _Compaction()))
     if line.subtype == "local_command":
         return replace(entry, role=Role.USER, pieces=command_pieces(line.content))
-    if line.subtype == "microcompact_boundary" and line.microcompact_metadata:
-        cleared = line.microcompact_metadata.compacted_tool_ids
-        return replace(entry, replaced=tuple((each, CLEARED) for each in cleared))
     return entry
 
 

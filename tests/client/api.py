@@ -14,6 +14,8 @@ from ctxtop.core.summaries.steering import STEER
 
 from .counting import count_request
 from .script import Step, next_step, texts_of, usage_of
+from .thoughts import Thoughts
+from .validator import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +51,12 @@ class ScriptedApi:
     def __init__(self) -> None:
         self.exchanges: list[Json] = []
         """One a request: number, path, headers, body, status, reply, what (answer, summary, probe,
-        error, count, dropped), and usage where the reply is a message."""
+        error, count, dropped, refused), and usage where the reply is a message. `refused` lists
+        what made the request invalid, `unbound` the thinking that lost what it was bound to."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._given: set[str] = set()
+        self._thoughts = Thoughts()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
 
@@ -84,6 +88,10 @@ class ScriptedApi:
 
     def _answer(self, exchange: Json) -> Step:
         body = exchange["body"]
+        exchange["refused"] = [*refusals(body), *self._thoughts.refusals(body)]
+        exchange["unbound"] = [*self._thoughts.unbound(body)]
+        if exchange["refused"]:
+            return _error(exchange, 400, exchange["refused"][0], "refused")
         if exchange["path"].endswith("/count_tokens"):
             tokens = count_request(body)
             exchange |= {"what": "count", "status": 200, "reply": {"input_tokens": tokens}}
@@ -91,13 +99,13 @@ class ScriptedApi:
         step = self._step(body, exchange)
         if step.counted:
             step.input_tokens = count_request(body)
+        if step.bound and exchange["unbound"]:
+            step.error = 400, exchange["unbound"][0]
         if step.error:
-            status, words = step.error
-            error = {"type": _KINDS.get(status, "api_error"), "message": words}
-            reply = {"type": "error", "error": error}
-            exchange |= {"what": "error", "status": status, "reply": reply}
+            _error(exchange, *step.error, "error")
             return step
         message = _message(exchange["number"], step, str(body.get("model")))
+        self._thoughts.hand_out(exchange["number"], body, message["content"])
         exchange |= {"status": 200, "reply": message, "usage": message["usage"]}
         return step
 
@@ -123,6 +131,12 @@ class ScriptedApi:
                 step.error = None
             self._given.add(text)
         return step
+
+
+def _error(exchange: Json, status: int, words: str, what: str) -> Step:
+    error = {"type": _KINDS.get(status, "api_error"), "message": words}
+    exchange |= {"what": what, "status": status, "reply": {"type": "error", "error": error}}
+    return Step(error=(status, words))
 
 
 def _summary(asked: str) -> str:

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 _LEDGER = pytest.StashKey[Ledger]()
 
+INVALID = "invalid_requests"
+"""Marks a test that lets the client send what the API refuses."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger()
+    config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
 
 
 def pytest_terminal_summary(
@@ -50,10 +54,15 @@ def namespace() -> Iterator[Namespace]:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, namespace: Namespace, client: Path) -> Iterator[Lab]:
-    """Folders in which the client has not run yet."""
+def lab(
+    tmp_path: Path, namespace: Namespace, client: Path, request: pytest.FixtureRequest
+) -> Iterator[Lab]:
+    """Folders in which the client has not run yet; whatever it sends has to be valid."""
     with closing(Lab(tmp_path, namespace, client)) as opened:
         yield opened
+    if not request.node.get_closest_marker(INVALID):
+        opened.new_exchanges()
+        assert opened.refused() == []
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ def count_request(body: Json) -> int:
     for message in messages:
         for block in _blocks(message.get("content")):
             texts += _texts_of(block)
-            media += block.get("type") in {"image", "document"}
+            parts = [block, *_blocks(block.get("content"))]
+            media += sum(part.get("type") in {"image", "document"} for part in parts)
     counted = round(FACTOR * sum(_count(text) for text in texts))
     framed = MESSAGE_TOKENS * len(messages) + (TOOLS_PREAMBLE if tools else 0)
     return counted + framed + media * MEDIA_TOKENS

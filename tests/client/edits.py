@@ -57,6 +57,14 @@ def without(lines: Lines, gone: Json) -> Lines:
     return [line for line in lines if line is not gone]
 
 
+def without_reparented(lines: Lines, gone: Json) -> Lines:
+    """Take a line out, and hang what followed it behind what it followed."""
+    for line in lines:
+        if line.get("parentUuid") == gone["uuid"]:
+            line["parentUuid"] = gone["parentUuid"]
+    return without(lines, gone)
+
+
 def said(line: Json, text: str) -> Json:
     line["message"]["content"] = text
     return line
@@ -91,11 +99,7 @@ def second_copy(lines: Lines) -> Lines:
 
 
 def orphaned_result(lines: Lines) -> Lines:
-    gone = answers(lines, "tool_use")[-1]
-    for line in lines:
-        if line.get("parentUuid") == gone["uuid"]:
-            line["parentUuid"] = gone["parentUuid"]
-    return without(lines, gone)
+    return without_reparented(lines, answers(lines, "tool_use")[-1])
 
 
 def circle(lines: Lines) -> Lines:

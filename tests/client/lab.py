@@ -209,6 +209,10 @@ class Lab:
         self.exchanges.extend(found)
         return found
 
+    def refused(self) -> list[tuple[int, str]]:
+        """List what the API refused to take: the request's number, and why."""
+        return [(one["number"], why) for one in self.exchanges for why in one["refused"]]
+
     def statuses(self, session_id: str | None = None) -> list[Json]:
         """List what the status line was given, oldest first."""
         return _records(self.status_log, session_id)

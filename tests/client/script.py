@@ -28,7 +28,7 @@ SUMMED: Final = (
 )
 
 _STEP: Final = re.compile(
-    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|usage|loop|pause|overload):.*?)\]\]",
+    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|usage|loop|pause|overload|bound):.*?)\]\]",
     re.DOTALL,
 )
 
@@ -49,6 +49,8 @@ class Step:
     pause_s: float = 0.0
     """How long each event of the stream waits for the next."""
     error: tuple[int, str] | None = None
+    bound: bool = False
+    """Thinking that lost what it was bound to is refused, as it is on some accounts."""
     overloaded: str | None = None
     """The model that has no room now; another one answers."""
     once: bool = False
@@ -145,7 +147,7 @@ def _say(step: Step, rest: str) -> None:
 
 
 def _think(step: Step, rest: str) -> None:
-    step.blocks.append({"type": "thinking", "thinking": rest, "signature": "c2lnbmF0dXJl"})
+    step.blocks.append({"type": "thinking", "thinking": rest, "signature": ""})
 
 
 def _bash(step: Step, rest: str) -> None:
@@ -205,6 +207,10 @@ def _usage(step: Step, rest: str) -> None:
     step.output_tokens = int(out) if out else step.output_tokens
 
 
+def _bound(step: Step, _rest: str) -> None:
+    step.bound = True
+
+
 def _pause(step: Step, rest: str) -> None:
     step.pause_s = float(rest)
 
@@ -229,4 +235,5 @@ _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "usage": _usage,
     "pause": _pause,
     "loop": _loop,
+    "bound": _bound,
 }

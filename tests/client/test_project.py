@@ -7,20 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
-from ctxtop.core.compaction.project import project
 
+from .compacting import resume
 from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
-from .ledger import is_main
-from .wire import received, told
+from .talks import TALKS, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from .lab import Lab
-
-NEXT = "Next. [[say:ok]]"
 
 SIDE_BY_SIDE = (
     "Begin. [[think:plan&&&bash:seq 1 9&&&bash:seq 4 6]] [[bash:seq 7 9]] [[think:T.&&&say:ok]]"
@@ -32,32 +27,6 @@ given = json.load(sys.stdin)
 said = {"hookEventName": given["hook_event_name"], "additionalContext": given["tool_use_id"]}
 print(json.dumps({"hookSpecificOutput": said}))
 """
-
-
-def transcript(lab: Lab, session_id: str) -> Path:
-    (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
-    return path
-
-
-def resume(lab: Lab, session_id: str, what: str, prompt: str = NEXT) -> None:
-    """Resume, and compare the first request with the file before and until it."""
-    path = transcript(lab, session_id)
-    size = path.stat().st_size
-    before = project(read_conversation(path))
-    turn = lab.turn(prompt, resume=session_id)
-    asked = next(one for one in turn.exchanges if is_main(one, session_id))
-    entries = read_conversation(path)
-    answer = min(
-        entry.offset
-        for entry in entries
-        if entry.offset >= size and entry.type == "assistant" and entry.model != SYNTHETIC
-    )
-    # Which line is its newest the client may write down again only after the answer.
-    stale = {entry.offset for entry in entries if entry.leaf and entry.offset < size}
-    sent = project([each for each in entries if each.offset < answer and each.offset not in stale])
-    assert told(sent) == received(asked["body"]["messages"]), what
-    known = [entry.uuid for entry in sent if entry.offset < size]
-    assert [entry.uuid for entry in before] == known, what
 
 
 def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
@@ -101,18 +70,18 @@ def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
 def test_edited_transcripts(
     lab: Lab, edits: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]
 ) -> None:
-    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
     for what, edit in edits.items():
         resume(lab, write_edited(path, edit), what)
 
 
 def test_a_torn_end(lab: Lab) -> None:
-    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
     resume(lab, write_edited(path, lambda lines: lines, TORN), "torn")
 
 
 def test_kept_lines_that_were_removed(lab: Lab) -> None:
-    path = transcript(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
 
     def removed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = spoken(lines)[-2:]
@@ -121,9 +90,8 @@ def test_kept_lines_that_were_removed(lab: Lab) -> None:
     resume(lab, write_edited(path, removed), "removed")
 
 
-def test_what_agents_gave_back(lab: Lab) -> None:
-    lab.define_agent("worker")
-    session_id = lab.turn(
-        "Delegate. [[agent:worker|Build it <<say:Built.>>]] [[bash:seq 1 9]] [[say:ok]]"
-    ).session_id
-    resume(lab, session_id, "with an agent's notification")
+@pytest.mark.parametrize("kind", TALKS)
+def test_sessions_of_every_kind(lab: Lab, kind: str) -> None:
+    session_id = TALKS[kind](lab)
+    resume(lab, session_id, kind)
+    resume(lab, session_id, f"{kind}, again", "Again. [[bash:seq 1 9]] [[say:ok]]")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.conversation import PieceKind, messages_of
 
+from .validator import blocks_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -17,6 +19,8 @@ Json = dict[str, Any]
 
 _BLANK: Final = re.compile(r"\s+")
 
+
+_TAGS: Final = re.compile(r"</?system-reminder>")
 
 _WARNED: Final = re.compile(
     r"(?:<system-reminder>\s*)?\[SYSTEM NOTIFICATION - NOT USER INPUT\].*?"
@@ -42,17 +46,35 @@ class Said:
 
 def received(messages: Iterable[Json]) -> list[str]:
     """Tell a request's messages."""
+    return [repr(said) for said in _each_received(messages)]
+
+
+def _each_received(messages: Iterable[Json]) -> list[Said]:
     found: list[Said] = []
     for message in messages:
         said = _said(found, message["role"])
         content = message["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             _take(said, block)
-    return [repr(said) for said in found]
+    return found
+
+
+def blocks_sent(body: Json) -> list[str]:
+    """List a request's blocks one by one, as they are: what an edit changed shows line by line."""
+    found: list[str] = []
+    for message in body["messages"]:
+        for block in blocks_of(message["content"]):
+            plain = {name: value for name, value in block.items() if name != "cache_control"}
+            found.append(f"{message['role']} {json.dumps(plain, sort_keys=True)}")
+    return found
 
 
 def told(entries: Sequence[Entry]) -> list[str]:
     """Tell the messages that we say are sent."""
+    return [repr(said) for said in _each_told(entries)]
+
+
+def _each_told(entries: Sequence[Entry]) -> list[Said]:
     found: list[Said] = []
     for message in messages_of(tuple(entries)):
         said = _said(found, message.role.value)
@@ -63,8 +85,30 @@ def told(entries: Sequence[Entry]) -> list[str]:
                 continue
             if piece.tool_use_id:
                 said.results.append(piece.tool_use_id)
-            said.text += piece.text
-    return [repr(said) for said in found]
+            said.text += f"{piece.text}\n"
+    return found
+
+
+def lines_received(messages: Iterable[Json]) -> list[str]:
+    """Tell a request's messages where some are the system's.
+
+    To a model that takes them the client sends what it puts in by itself behind the prompt, and
+    without the tags that set it apart: line for line it is the same.
+    """
+    users = ({**one, "role": "user"} if one["role"] == "system" else one for one in messages)
+    return [_in_any_order(each) for each in _each_received(users)]
+
+
+def lines_told(entries: Sequence[Entry]) -> list[str]:
+    """Tell the messages that we say are sent, for `lines_received`."""
+    return [_in_any_order(each) for each in _each_told(entries)]
+
+
+def _in_any_order(said: Said) -> str:
+    lines = (
+        _BLANK.sub("", _TAGS.sub("\n", line)) for line in _TAGS.sub("\n", said.text).split("\n")
+    )
+    return f"{said.role} {said.calls} {sorted(said.results)} {sorted(filter(None, lines))}"
 
 
 def _said(found: list[Said], role: str) -> Said:
@@ -81,6 +125,7 @@ def _take(said: Said, block: Json) -> None:
         said.results.append(block["tool_use_id"])
         content = block["content"]
         parts = [content] if isinstance(content, str) else [one.get("text", "") for one in content]
-        said.text += "".join(parts)
+        said.text += "\n".join([*parts, ""])
     else:
-        said.text += _WARNED.sub(r"\1", block.get("thinking") or block.get("text") or "")
+        text = block.get("thinking") or block.get("text") or ""
+        said.text += _WARNED.sub(r"\1", text) + "\n"
