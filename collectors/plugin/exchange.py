@@ -22,7 +22,7 @@ import os
 import stat
 import time
 
-from .log import FOLDER_MODE, log_folder
+from .log import FOLDER_MODE, SAFELY, log_folder
 from .whole import write_whole
 
 TYPE_CHECKING = False
@@ -54,10 +54,6 @@ REQUEST_CHARS: Final = 16
 
 _GROUPS: Final = (8, 4, 4, 4, 12)
 _HEX: Final = frozenset("0123456789abcdef")
-
-_SAFELY: Final = (
-    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-)
 
 
 class UnsafeFolderError(OSError):
@@ -151,7 +147,7 @@ def read(path: str) -> dict[str, Any]:
     """Read a file; raises OSError, and ValueError where it is none of these files."""
     import json
 
-    descriptor = os.open(path, os.O_RDONLY | _SAFELY)
+    descriptor = os.open(path, os.O_RDONLY | SAFELY)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "is not a regular file", path)

@@ -66,10 +66,10 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 # What a system has of these: no link is followed, a FIFO does not block, no child inherits.
-_SAFELY: Final = (
+SAFELY: Final = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 )
-_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | SAFELY
 _MILLISECOND: Final = 1_000_000
 
 
@@ -142,7 +142,7 @@ def _rotate(path: str, full: os.stat_result) -> None:
         # Two writers may both come here: the later one then renames a file that is not
         # full, under a name of its own.
         part = f"{path}.{time.time_ns():020d}-{os.getpid()}"
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFELY, FILE_MODE))
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | SAFELY, FILE_MODE))
         try:
             os.rename(path, part)
         except OSError:

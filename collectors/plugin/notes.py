@@ -6,7 +6,7 @@ import os
 import re
 import time
 
-from .log import FOLDER_MODE, log_folder
+from .log import FOLDER_MODE, SAFELY, log_folder
 from .whole import write_whole
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ LARGEST: Final = 256 * 1024
 """Bytes; what a budget of steering allows is a tenth."""
 
 _NAME: Final = re.compile(r"[\w.-]{1,150}")
-_SAFELY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def leave(store: Path, name: str, content: bytes) -> None:
@@ -50,7 +49,7 @@ def take(store: Path, name: str) -> bytes | None:
     except FileNotFoundError:
         return None
     try:
-        descriptor = os.open(mine, os.O_RDONLY | os.O_NONBLOCK | _SAFELY)
+        descriptor = os.open(mine, os.O_RDONLY | SAFELY)
         with open(descriptor, "rb") as file:
             return file.read(LARGEST)
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from .log import decode, log_folder
+from .log import SAFELY, decode, log_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,15 +24,12 @@ NO_END: Final = 1 << 40
 _TAIL_BYTES: Final = 256 * 1024
 _KEY: Final = b'"usage":{'
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_SAFELY: Final = (
-    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-)
 
 
 def rough_fill(transcript: Path) -> int | None:
     """Read the input of the last usage in a file's end, whoever's it is; None for none."""
     try:
-        descriptor = os.open(transcript, os.O_RDONLY | _SAFELY)
+        descriptor = os.open(transcript, os.O_RDONLY | SAFELY)
     except OSError:
         return None
     try:
@@ -56,7 +53,7 @@ def is_quiet(store: Path, session_id: str, fill: int | None) -> bool:
     if fill is None:
         return False
     try:
-        descriptor = os.open(_path(store, session_id), os.O_RDONLY | _SAFELY)
+        descriptor = os.open(_path(store, session_id), os.O_RDONLY | SAFELY)
         try:
             age_s = time.time() - os.fstat(descriptor).st_mtime
             kept = decode(os.read(descriptor, 200).decode("ascii", "replace")) or {}
@@ -76,7 +73,7 @@ def keep_quiet(store: Path, session_id: str, fill: int | None, left: int) -> Non
         return
     path = _path(store, session_id)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | SAFELY
     descriptor = os.open(path, flags, 0o600)
     try:
         os.write(descriptor, f'{{"from":{fill},"below":{fill + left}}}'.encode())

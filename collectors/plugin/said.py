@@ -10,7 +10,7 @@ import os
 import re
 import time
 
-from .log import log_folder
+from .log import SAFELY, log_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ MOST_ARMINGS: Final = 1000
 
 _AGAIN: Final = ".again"
 _NAME: Final = re.compile(r"[^\w.@-]")
-_FLAGS: Final = (
-    os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-)
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | SAFELY
 
 
 class Said:

@@ -5,15 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from .log import FILE_MODE
+from .log import FILE_MODE, SAFELY
 
-_FLAGS = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFELY
 
 
 def write_whole(path: str, content: bytes) -> None:

@@ -24,10 +24,6 @@ WORKER = "[COMPRESSED] agent_type: worker\nChanged files: a.py\nResult: The cart
 @pytest.fixture
 def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A session with an agent that found something and one that runs."""
-    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.setenv("COLUMNS", "120")
     path = tmp_path / ".claude" / "projects" / "-shop" / f"{SESSION}.jsonl"
