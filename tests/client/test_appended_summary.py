@@ -16,9 +16,9 @@ from ctxtop.core.summaries.budget import Budget, most
 from ctxtop.core.summaries.templates import EIGHT, ELEVEN, FOUR
 from ctxtop.core.summaries.words import OPENING
 
+from .compacting import resume
 from .ledger import is_main
 from .script import texts_of
-from .test_project import resume
 from .wire import received
 
 if TYPE_CHECKING:
