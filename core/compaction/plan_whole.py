@@ -59,6 +59,7 @@ def plan_whole(
         operations,
         before_tokens=view.tokens,
         break_even_requests=even.five_minutes,
+        break_even_requests_1h=even.one_hour,
         refused=refused,
     )
 

@@ -16,7 +16,7 @@ from .chain import kept_by
 from .line_file import LONGEST_LINE, open_lines
 from .plan import Harm, Plan, Refusal
 from .project import project
-from .protect import DEFAULT, Protection, kept_lines, protect
+from .protect import DEFAULT, Protection, kept_lines, kept_of, protect
 from .select import Aim, Selection, futile, select
 from .view import Slot, View, digest, slim
 
@@ -75,7 +75,9 @@ def plan_transcript(
         selection.operations,
         before_tokens=view.tokens,
         break_even_requests=even.five_minutes,
+        break_even_requests_1h=even.one_hour,
         refused=refused,
+        protected=kept_of(view.slots),
     )
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from .budget import Budget, Summary, sum_up
+from .budget import Budget, Summary
 from .fact import Fact, Part
 from .levels import hierarchical_summarise
 from .providers.asking import MOST_WORDS
 from .providers.provider import CHEAP_MODEL
 from .templates import FOUR, Template, template_of
+from .words import PREFACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,11 +42,16 @@ class Choice(msgspec.Struct, frozen=True):
         """Give the facts that may be in it."""
         return tuple(each for each in facts if each.part not in self.left_out)
 
-    def sum_up(self, facts: Sequence[Fact], template: Template, budget: Budget) -> Summary:
+    def sum_up(
+        self,
+        facts: Sequence[Fact],
+        template: Template,
+        budget: Budget,
+        preface: str = PREFACE,
+    ) -> Summary:
         """Choose and write; the last of the levels is the summary."""
-        if self.levels <= 1:
-            return sum_up(facts, template, budget)
-        return hierarchical_summarise(facts, template, budget, self.levels)[-1]
+        *_, last = hierarchical_summarise(facts, template, budget, self.levels, preface=preface)
+        return replace(last, left_out=len(facts) - len(last.facts))
 
 
 EVERYTHING: Final = Choice()
