@@ -145,9 +145,9 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
             "line": each.line,
             "kind": each.kind,
             "what": each.what,
-            "undone": number in undone,
+            "undone": number - 1 in undone,
         }
-        for number, each in enumerate(receipt.plan.operations)
+        for number, each in enumerate(receipt.plan.operations, 1)
     ]
     return {
         "receipt_id": receipt.receipt_id,

@@ -22,13 +22,14 @@ from .hooks_commands import hooks
 from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
+from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
-from .undo_command import receipts, undo
+from .undo_command import undo
 
 if TYPE_CHECKING:
     from types import ModuleType
