@@ -209,9 +209,10 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
             )
         except NothingToComposeError as error:
             raise RefusedError(str(error)) from error
+        (of,) = found.sessions(session_id)
         return _emit(
             context,
-            as_json.composition(session_id, agent_id, composed),
+            as_json.composition(of, agent_id, composed),
             lambda: _table().composition(composed),
         )
 

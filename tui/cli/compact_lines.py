@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -191,11 +192,16 @@ def _price(plan: Plan, width: int) -> list[str]:
         return labelled("pays", "the context stays as it is, and so does its cache", width)
     if short is None or long is None:
         return []
-    said = (
-        f"after {short:.0f} requests where the prompt cache is kept 5 minutes, {long:.0f} where"
-        " an hour; at once where it is cold"
-    )
-    return labelled("pays", said, width)
+    said = f"{_after(short)} where the prompt cache is kept 5 minutes, {_after(long)} where an hour"
+    cold = "" if max(short, long) <= 0 else "; at once where it is cold"
+    return labelled("pays", said + cold, width)
+
+
+def _after(requests: float) -> str:
+    count = ceil(requests)
+    if count <= 0:
+        return "at once"
+    return f"after {count} requests" if count > 1 else "after 1 request"
 
 
 def _stays(plan: Plan, width: int) -> list[str]:
