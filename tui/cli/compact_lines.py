@@ -232,5 +232,5 @@ def _next(plan: Plan, about: About, width: int) -> Iterator[str]:
 
 _APPLIED: Final = {
     True: "(makes a fork; with --in-place it is appended to the session itself)",
-    False: "(makes a fork, the session stays as it is; with --in-place it is changed)",
+    False: "(makes a fork, the session stays; with --in-place it is changed)",
 }

@@ -153,7 +153,7 @@ def list_lines(found: Sequence[Receipt], state: Path, runs: Collection[Automatic
     return [
         *draw(_LIST, rows, terminal_width()),
         "",
-        "ctxtop receipts ID shows one; ctxtop undo ID takes it back, with --op N a part of it",
+        "ctxtop receipts ID shows one; ctxtop undo ID [--op N] takes it back",
     ]
 
 
