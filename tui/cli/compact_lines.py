@@ -9,7 +9,7 @@ import msgspec
 
 from ..formats import percent, tokens
 from .cells import bar
-from .columns import Cell, Column, draw, one_line, terminal_width
+from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .explain_lines import shortened
 from .labelled import beside, labelled
 
@@ -175,15 +175,16 @@ def _ledgers(plan: Plan, window: int) -> Iterator[str]:
     freed = plan.before_tokens - plan.after_tokens
     yield beside("context", f"now   {_gauge(plan.before_tokens, window)} of {tokens(window)}")
     share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
-    yield beside("", f"then  {_gauge(plan.after_tokens, window)}  {share} less")
+    yield beside("", f"then  {_gauge(plan.after_tokens, window, 'ok')}  {share} less")
     less = plan.bytes_before - plan.bytes_after
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
 
 
-def _gauge(count: int, window: int) -> str:
+def _gauge(count: int, window: int, colour: str = "") -> str:
     ratio = count / window
-    return f"{bar(ratio, BAR_CELLS)}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
+    drawn = paint(bar(ratio, BAR_CELLS), colour)
+    return f"{drawn}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
 
 
 def _price(plan: Plan, width: int) -> list[str]:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import textwrap
 from typing import Final
 
-from .columns import one_line
+from .columns import one_line, paint
 
 LABEL_CELLS: Final = 10
 
 
 def labelled(label: str, text: str, width: int) -> list[str]:
     """Write a text beside its label; what does not fit goes on below it."""
-    return textwrap.wrap(
+    first, *rest = textwrap.wrap(
         one_line(text),
-        max(width, LABEL_CELLS * 3),
-        initial_indent=label.ljust(LABEL_CELLS),
-        subsequent_indent=" " * LABEL_CELLS,
+        max(width, LABEL_CELLS * 3) - LABEL_CELLS,
         break_long_words=False,
         break_on_hyphens=False,
-    ) or [label]
+    ) or [""]
+    return [beside(label, first), *(beside("", line) for line in rest)]
 
 
 def beside(label: str, drawn: str) -> str:
     """Put what is drawn beside its label; it is not wrapped."""
-    return f"{label.ljust(LABEL_CELLS)}{drawn}"
+    return f"{paint(label, 'quiet') if label else ''}{' ' * (LABEL_CELLS - len(label))}{drawn}"

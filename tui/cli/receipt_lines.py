@@ -11,7 +11,7 @@ from ...core.compaction.receipts import as_record as facts_of
 from ..formats import percent, tokens
 from .cells import moment
 from .check_words import words_of
-from .columns import Cell, Column, draw, one_line, terminal_width
+from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .compact_lines import LEVELS
 from .labelled import beside, labelled
 from .times import time_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...core.compaction.receipts import Receipt
     from ...core.store.recovery_rows import AutomaticRun
 
-TICK_CELLS: Final = 36
+TICK_CELLS: Final = 34
 """Of one check with its words: two of them stand beside each other in 80 columns."""
 
 _MODES: Final = {Mode.FORK: "fork", Mode.IN_PLACE: "in place", Mode.APPEND: "appended"}
@@ -204,11 +204,13 @@ def _what_was_done(receipt: Receipt, width: int) -> Iterator[str]:
 
 def _ticks(checks: Sequence[str]) -> Iterator[str]:
     """Draw the checks in two columns, down and then across."""
-    said = [f"✓ {check:<3} {words_of(check)}" for check in checks]
+    said = [f"{check:<3} {words_of(check)}" for check in checks]
+    tick = paint("✓", "ok")
     half = (len(said) + 1) // 2
     for number in range(half):
-        right = said[number + half] if number + half < len(said) else ""
-        yield beside("" if number else "checked", f"{said[number]:<{TICK_CELLS}}{right}").rstrip()
+        right = f"{tick} {said[number + half]}" if number + half < len(said) else ""
+        left = f"{tick} {said[number]:<{TICK_CELLS}}{right}".rstrip()
+        yield beside("" if number else "checked", left)
 
 
 def _ways_on(receipt: Receipt) -> Iterator[str]:
