@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -186,3 +187,35 @@ def test_after_it_was_applied_the_ways_on_are_said(
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:
     assert run("--in-place").code == 2
+
+
+def test_a_plan_for_the_file_alone_says_what_it_frees_of_it(
+    transcript: Path, call_ctxtop: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    session = Session()
+    session.ask("mend the decoder")
+    for number in range(3):
+        details = {"stdout": "x" * 60_000, "interrupted": False}
+        session.use("Bash", "done", details=details, command=f"make {number}")
+    session.rest(12)
+    session.write(transcript)
+    out = call_ctxtop("compact", made.SESSION, "--level", "0").out
+    assert re.search(r"^OP +LINE +HARM +WHAT +BYTES$", out, re.MULTILINE), out
+    assert re.search(r" 1 +3 +file only +\S.* 5\d,\d{3}$", out, re.MULTILINE), out
+    assert "pays      the context stays as it is, and so does its cache" in out
+    assert re.search(r"^ +then .* 0 % less$", out, re.MULTILINE)
+
+
+def test_the_next_command_is_the_same_with_something_more(
+    transcript: Path, call_ctxtop: Callable[..., Ended], tmp_path: Path
+) -> None:
+    folder = tmp_path / "with a space"
+    (tmp_path / ".claude").rename(folder)
+    words = ("compact", made.SESSION[:8], "--level", "3", "--keep", "4", "--set", "mode=observe")
+    out = call_ctxtop("--config-dir", str(folder), *words).out
+    (line,) = (each for each in out.split("\n") if each.endswith(" --apply"))
+    typed = shlex.split(line)
+    assert typed[:3] == ["ctxtop", "--config-dir", str(folder)]
+    assert call_ctxtop(*typed[1:]).code == 0
+    assert not transcript.exists()

@@ -27,8 +27,6 @@ SUMMARY_LINES: Final = 30
 WIDE: Final = 110
 """Columns from which on there is room for why each one goes: `--explain` says it too."""
 
-NARROW_COLUMNS: Final = 5
-
 REASONS: Final = 5
 """Why something stays, the largest first."""
 
@@ -143,12 +141,22 @@ def _operations(operations: Sequence[Operation], width: int) -> list[str]:
         ]
         for number, each in sorted(largest[:SHOWN], key=lambda each: each[0])
     ]
-    columns = _OPERATIONS if width >= WIDE else _OPERATIONS[:NARROW_COLUMNS]
-    lines = draw(columns, [row[: len(columns)] for row in rows], width)
+    places = _columns(width, frees=any(each.tokens_saved for each in operations))
+    lines = draw(
+        [_OPERATIONS[place] for place in places],
+        [[row[place] for place in places] for row in rows],
+        width,
+    )
     left = len(numbered) - len(rows)
     if left:
         lines.append(f"and {left:,} smaller ones; --json lists all")
     return lines
+
+
+def _columns(width: int, *, frees: bool) -> list[int]:
+    """Choose columns; where there is room for one ledger it is the one that changes."""
+    wanted = {"op", "line", "harm", "what", "tokens" if frees else "bytes"}
+    return [place for place, each in enumerate(_OPERATIONS) if width >= WIDE or each.head in wanted]
 
 
 def _by_strategy(operations: Sequence[Operation], width: int) -> list[str]:
