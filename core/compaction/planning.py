@@ -15,7 +15,7 @@ from .break_even import break_even
 from .chain import kept_by
 from .line_file import LONGEST_LINE, open_lines
 from .plan import Harm, Plan, Refusal
-from .project import project
+from .project import is_call, project
 from .protect import DEFAULT, Protection, kept_lines, protect
 from .select import Aim, Selection, futile, select
 from .view import Slot, View, digest, slim
@@ -159,8 +159,7 @@ def _slots(
     thoughts: dict[str | None, int],
     model: str | None,
 ) -> list[Slot]:
-    prompts = [n for n, each in enumerate(sent) if _is_prompt(each)]
-    seen_from = prompts[-1] if prompts and drops_thinking(model) else 0
+    seen_from = _seen_from(sent) if drops_thinking(model) else 0
     slots: list[Slot] = []
     position = 0
     for number, entry in enumerate(sent):
@@ -186,6 +185,17 @@ def _slots(
             )
             position += tokens
     return slots
+
+
+def _seen_from(sent: Sequence[Entry]) -> int:
+    """Give the entry from which on thoughts are seen by a model that sees no earlier turn's.
+
+    A turn that is over is an earlier one to whatever is sent next.
+    """
+    said = [each for each in sent if each.type in {"user", "assistant"}]
+    if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].pieces)):
+        return len(sent)
+    return max((n for n, each in enumerate(sent) if _is_prompt(each)), default=0)
 
 
 def _is_prompt(entry: Entry) -> bool:

@@ -25,15 +25,33 @@ TOOLS: Final = ("--tools", "Agent,Bash,Edit,Glob,Grep,Read,Skill,TodoWrite,WebSe
 VARIABLES: Final = {"CLAUDE_CODE_ENABLE_TASKS": "0"}
 """With which the client has TodoWrite."""
 
-_WORDS: Final = (
-    "harbour ledger market basket lantern orchard pepper saddle timber velvet walnut anchor"
-    " bramble copper drizzle ember feather granite hollow ivory"
-).split()
+_WORDS: Final = [
+    "harbour",
+    "ledger",
+    "market",
+    "basket",
+    "lantern",
+    "orchard",
+    "pepper",
+    "saddle",
+    "timber",
+    "velvet",
+    "walnut",
+    "anchor",
+    "bramble",
+    "copper",
+    "drizzle",
+    "ember",
+    "feather",
+    "granite",
+    "hollow",
+    "ivory",
+]
 
 
 def source(number: int, lines: int = 180) -> str:
     """Write a file's text, the same for the same number."""
-    chosen = random.Random(number)  # noqa: S311 -- texts, no secrets
+    chosen = random.Random(number)
     return "".join(
         f"{chosen.choice(_WORDS)}_{number}_{line} = {chosen.randrange(10_000)}\n"
         for line in range(lines)
@@ -42,7 +60,7 @@ def source(number: int, lines: int = 180) -> str:
 
 def sentences(number: int, count: int = 40) -> str:
     """Write prose, the same for the same number."""
-    chosen = random.Random(number)  # noqa: S311 -- texts, no secrets
+    chosen = random.Random(number)
     picked = (chosen.choices(_WORDS, k=9) for _ in range(count))
     return " ".join(f"{' '.join(words).capitalize()}." for words in picked)
 
@@ -60,7 +78,11 @@ def read_twice(at: Path, number: int) -> list[str]:
 
 def read_again_changed(at: Path, number: int) -> list[str]:
     file = _file(at, "changed", number)
-    return [_some(file, 5, 100), f"bash:sed -i 's/ = / == /' {shlex.quote(str(file))}", f"read:{file}"]
+    return [
+        _some(file, 5, 100),
+        f"bash:sed -i 's/ = / == /' {shlex.quote(str(file))}",
+        f"read:{file}",
+    ]
 
 
 def overwritten(at: Path, number: int) -> list[str]:
@@ -126,8 +148,9 @@ def shell(_at: Path, number: int) -> list[str]:
 def coloured(_at: Path, number: int) -> list[str]:
     """Print colours, lines that are overwritten, blanks at lines' ends, and indented JSON."""
     rows = json.dumps([{"name": f"row_{number}_{row}", "count": row} for row in range(60)])
+    green = f"\\033[1;32mok\\033[0m test_{number}_%s   \\n"
     return [
-        f"bash:for i in $(seq 90); do printf '\\033[1;32mok\\033[0m test_{number}_%s   \\n' $i; done",
+        f"bash:for i in $(seq 90); do printf '{green}' $i; done",
         "bash:for i in $(seq 200); do printf 'got %s of 200\\r' $i; done; echo all",
         f"bash:echo '{rows}' | python3 -m json.tool --indent 8",
     ]
@@ -207,7 +230,7 @@ def _heredoc(command: str, number: int) -> str:
 
 
 def _todos(number: int, done: int) -> list[dict[str, str]]:
-    chosen = random.Random(number)  # noqa: S311 -- texts, no secrets
+    chosen = random.Random(number)
     return [
         {
             "content": f"Mend the {' '.join(chosen.choices(_WORDS, k=6))} of {number}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import uuid
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from .acts import SIDE_BY_SIDE, TOOLS, VARIABLES, delegated, failing, sentences
+from .acts import SIDE_BY_SIDE, TOOLS, delegated, failing, sentences
 from .edits import compacted, spoken, write_edited
 from .lab import LARGE, SMALL
 from .talks import path_of
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 Json = dict[str, Any]
-Arrange = "Callable[[Iterable[list[str]]], list[str]]"
 
 LONG: Final = 9_000
 """Characters of what an older client wrote into a line that no request holds."""
@@ -134,9 +132,7 @@ def aged(lines: list[Json]) -> list[Json]:
         "snapshot": snapshot | {"timestamp": call["timestamp"]},
         "isSnapshotUpdate": False,
     }
-    return [*lines[:number], progress, *lines[number : number + 1], attribution, history] + lines[
-        number + 1 :
-    ]
+    return [*lines[:number], progress, call, attribution, history, *lines[number + 1 :]]
 
 
 def _alone(lab: Lab) -> str:

@@ -21,7 +21,9 @@ def write_edited(path: Path, edit: Callable[[Lines], Lines], tail: bytes = b"") 
     """Write an edited copy beside a transcript, as a session of its own; give its id."""
     session_id = str(uuid.uuid4())
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    text = "".join(json.dumps(line) + "\n" for line in edit(lines))
+    # As the client writes them: what is read again is counted as it stands there.
+    texts = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in edit(lines))
+    text = "".join(f"{each}\n" for each in texts)
     copied = text.replace(path.stem, session_id).encode() + tail
     path.with_name(f"{session_id}.jsonl").write_bytes(copied)
     return session_id

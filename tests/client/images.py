@@ -18,7 +18,7 @@ def png(width: int = 64, height: int = 64, shade: int = 0) -> bytes:
 
 def noise(number: int, width: int = 64, height: int = 64) -> bytes:
     """Make a picture that cannot be packed: many bytes, the same for the same number."""
-    chosen = random.Random(number)  # noqa: S311 -- a picture, no secret
+    chosen = random.Random(number)
     return _png(width, height, [chosen.randbytes(width * 3) for _ in range(height)])
 
 

@@ -1,4 +1,4 @@
-"""The proof of one strategy on one session: planned alone, carried out, gone on with, taken back."""
+"""The proof of a strategy on a session: planned alone, carried out, gone on with, taken back."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ctxtop.core.conversation import PieceKind
 from ctxtop.core.thinking import drops_thinking
 from ctxtop.core.tokens import estimate_tokens
 
+from .acts import TOOLS
 from .compacting import resume
 from .counting import MEDIA_TOKENS
 from .days import DAYS
@@ -46,7 +47,7 @@ NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
 AT_ONCE: Final = Patience(idle=0.0, quiet=0.0, at_most=0.0)
 """Nobody else writes in a lab."""
 
-_JOINT: Final = re.compile(r"\n+(?=<system-reminder>)")
+_JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
 """Where the client writes an attachment into the text before it: each is a piece of its own."""
 
 WITH: Final = {"thinking-after": ("old-results",)}
@@ -57,7 +58,7 @@ _BOUND: Final = ("side by side", "with thoughts", "kept tail")
 _ONLY: Final = {
     "before-boundary": _COMPACTED,
     "thinking-after": _BOUND,
-    "all-thinking": (*_BOUND, "compacted"),
+    "all-thinking": _BOUND,
 }
 
 
@@ -72,7 +73,7 @@ class Counter:
     def tokens(self, piece: Piece) -> int:
         """Count one piece."""
         text = f"{piece.name}\n{piece.text}" if piece.kind is PieceKind.TOOL_INPUT else piece.text
-        return estimate_tokens(text) + piece.media * MEDIA_TOKENS
+        return _said(text) + piece.media * MEDIA_TOKENS
 
 
 def tokens_sent(body: Json) -> int:
@@ -102,7 +103,12 @@ def _tokens_of(block: Json, *, seen: bool) -> int:
     parts = blocks_of(block["content"]) if kind == "tool_result" else [block]
     media = sum(part["type"] in {"image", "document"} for part in parts)
     said = "\n".join(part.get("text", "") for part in parts)
-    return sum(map(estimate_tokens, _JOINT.split(said))) + media * MEDIA_TOKENS
+    return sum(map(_said, _JOINT.split(said))) + media * MEDIA_TOKENS
+
+
+def _said(text: str) -> int:
+    """Count a text without the blanks around it, which the client takes off where it joins two."""
+    return estimate_tokens(text.strip())
 
 
 class Day:
@@ -120,9 +126,15 @@ class Day:
     def before(self) -> Json:
         """Give the request that the client sends of the session as it was made."""
         if self._before is None:
-            self._before = resume(self.lab, self.session_id, f"{self.name}: before")
+            self._before = self.resume(self.path, "before")
             self.put_back()
         return self._before
+
+    def resume(self, path: Path, what: str) -> Json:
+        """Go on with the session or a fork of it, and give the request that the client sends."""
+        asked = resume(self.lab, path.stem, f"{self.name}: {what}", more=TOOLS)
+        assert asked["unbound"] == [], what
+        return asked
 
     def put_back(self) -> None:
         """Let the session be what it was when it was made."""
@@ -196,12 +208,10 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
     left = edited.read_bytes()
     if pair.mode is Mode.IN_PLACE:
         assert len(left) == plan.bytes_after, f"{pair}: another size than the plan said"
-    asked = resume(day.lab, edited.stem, f"{pair}: after")
-    after = asked["body"]
+    after = day.resume(edited, f"{pair}: after")["body"]
     freed = tokens_sent(before) - tokens_sent(after)
     said = plan.before_tokens - plan.after_tokens
     assert freed == said, f"{pair}: {said} said, {freed} freed"
-    assert asked["unbound"] == [], pair
     if plan.harm is Harm.FILE_ONLY:
         assert said == 0, pair
         same = project(read_conversation(edited))[: len(listed)]
@@ -211,7 +221,7 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
     _undo(receipt, day, edited)
     _require_taken_back(pair, day, edited, tail)
     if asked_again:
-        again = resume(day.lab, edited.stem, f"{pair}: taken back")
+        again = day.resume(edited, f"{pair}: taken back")
         first = blocks_sent(before)[:-1]
         assert blocks_sent(again["body"])[: len(first)] == first, f"{pair}: not what it was"
     return Proof(len(found), said, plan.bytes_before - plan.bytes_after)
