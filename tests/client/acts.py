@@ -12,6 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from .images import noise
+from .talks import LONG_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,11 +138,12 @@ def listings(at: Path, number: int) -> list[str]:
 
 
 def shell(_at: Path, number: int) -> list[str]:
-    """Print many lines with an error among them, and one very long line."""
+    """Print many lines with an error among them, a very long line, and more than is shown."""
     loop = f"for i in $(seq 150); do echo step $i of build_{number}_$i.c; done"
     return [
         f"bash:{loop}; echo error: no rule; {loop}",
         f"bash:for i in $(seq 500); do printf 'field_{number}_%s ' $i; done",
+        f"bash:{LONG_OUTPUT}",
     ]
 
 

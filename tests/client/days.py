@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from .acts import SIDE_BY_SIDE, TOOLS, delegated, failing, sentences
-from .edits import compacted, spoken, write_edited
+from .edits import compacted, edited, spoken
 from .lab import LARGE, SMALL
 from .talks import path_of
 
@@ -86,8 +86,8 @@ class Worker:
         self.does("Last", ["bash:seq 1 60"])
 
     def changes(self, edit: Callable[[list[Json]], list[Json]]) -> None:
-        """Go on with an edited copy of the session."""
-        self.session_id = write_edited(self.path, edit)
+        """Edit the transcript, which no client has open."""
+        self.path.write_text(edited(self.path, edit), encoding="utf-8")
 
     def _hooked(self, number: int) -> None:
         """Let a hook say the same beside several calls."""

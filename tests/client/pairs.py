@@ -62,9 +62,20 @@ _ONLY: Final = {
 }
 
 
+LEVELS: Final = {f"up to {level}": Harm(level) for level in (2, 4, 6)}
+"""What a person asks for: all of some levels together."""
+
+
 def days_of(strategy: str) -> tuple[str, ...]:
     """Name the sessions in which a strategy has to find something."""
     return _ONLY.get(strategy, tuple(DAYS))
+
+
+def aim_of(strategy: str) -> Aim:
+    """Ask for one strategy alone, or for all of some levels."""
+    if strategy in LEVELS:
+        return Aim(LEVELS[strategy])
+    return Aim(strategies=(strategy, *WITH.get(strategy, ())))
 
 
 class Counter:
@@ -140,18 +151,18 @@ class Day:
         """Let the session be what it was when it was made."""
         self.path.write_bytes(self.made)
 
-    def plan(self, strategies: tuple[str, ...]) -> Plan:
-        """Plan with some strategies alone; what is too little to pay off is done all the same."""
+    def plan(self, strategy: str) -> Plan:
+        """Plan what is asked for; what is too little to pay off is done all the same."""
         plan = plan_transcript(
             self.session_id,
             self.path,
             read_conversation,
             lambda _model: Counter(),
-            aim=Aim(strategies=strategies),
+            aim=aim_of(strategy),
             protection=NEWEST,
         )
         refused = tuple(each for each in plan.refused if each.check != "futile")
-        assert not refused, (self.name, strategies, refused)
+        assert not refused, (self.name, strategy, refused)
         return msgspec.structs.replace(plan, refused=())
 
     def subject(self, path: Path) -> Subject:
@@ -172,6 +183,7 @@ class Pair:
     """A strategy, a session and a mode."""
 
     strategy: str
+    """Or one of LEVELS."""
     day: str
     mode: Mode
 
@@ -198,8 +210,9 @@ def prove_pair(pair: Pair, day: Day, *, asked_again: bool) -> Proof:
 
 
 def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
-    plan = day.plan((pair.strategy, *WITH.get(pair.strategy, ())))
-    found = [each for each in plan.operations if each.strategy == pair.strategy]
+    plan = day.plan(pair.strategy)
+    together = pair.strategy in LEVELS
+    found = [each for each in plan.operations if together or each.strategy == pair.strategy]
     assert found, f"{pair}: nothing was found"
     _taken_back_at_once(pair, day, plan)
     listed = project(read_conversation(day.path))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.compaction.registered import STRATEGIES
 
+from .pairs import LEVELS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,14 +30,15 @@ class Proofs:
             return
         heads = ("strategy", "level", "sessions", "modes", "operations", "tokens freed")
         yield _ROW.format(*heads, "bytes freed", "held")
-        for strategy in STRATEGIES:
-            pairs = [each for each in self.tried if each.strategy == strategy.name]
+        levels = {each.name: each.level for each in STRATEGIES} | LEVELS
+        for name, level in levels.items():
+            pairs = [each for each in self.tried if each.strategy == name]
             held = [self.held[each] for each in pairs if each in self.held]
             if not pairs:
                 continue
             yield _ROW.format(
-                strategy.name,
-                strategy.level.value,
+                name,
+                level.value,
                 len({each.day for each in pairs}),
                 len({each.mode for each in pairs}),
                 sum(each.operations for each in held),

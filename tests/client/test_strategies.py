@@ -15,7 +15,7 @@ from ctxtop.core.compaction.registered import STRATEGIES
 from .acts import VARIABLES
 from .days import DAYS
 from .lab import Lab
-from .pairs import Day, Pair, days_of, prove_pair
+from .pairs import LEVELS, Day, Pair, days_of, prove_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,22 +27,20 @@ if TYPE_CHECKING:
 MODES = (Mode.FORK, Mode.IN_PLACE)
 
 
+ALL = (*(each.name for each in STRATEGIES), *LEVELS)
+
+
 def every_pair() -> list[Pair]:
-    return [
-        Pair(each.name, day, mode)
-        for each in STRATEGIES
-        for day in days_of(each.name)
-        for mode in MODES
-    ]
+    return [Pair(each, day, mode) for each in ALL for day in days_of(each) for mode in MODES]
 
 
 def one_of_each() -> list[Pair]:
     """Take one pair a strategy, so that every session and both modes come up."""
     found = []
-    for number, each in enumerate(STRATEGIES):
-        days = days_of(each.name)
+    for number, each in enumerate(ALL):
+        days = days_of(each)
         mode = MODES[(number + number // len(days)) % len(MODES)]
-        found.append(Pair(each.name, days[number % len(days)], mode))
+        found.append(Pair(each, days[number % len(days)], mode))
     return found
 
 
@@ -79,9 +77,9 @@ def day_of(
 
 
 def test_every_strategy_has_three_sessions_and_all_come_up() -> None:
-    assert all(len(set(days_of(each.name))) >= 3 for each in STRATEGIES)
+    assert all(len(set(days_of(each))) >= 3 for each in ALL)
     chosen = one_of_each()
-    assert [pair.strategy for pair in chosen] == [each.name for each in STRATEGIES]
+    assert [pair.strategy for pair in chosen] == [*ALL]
     assert {(pair.day, pair.mode) for pair in chosen} == {(day, m) for day in DAYS for m in MODES}
 
 
