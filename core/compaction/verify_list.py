@@ -13,7 +13,7 @@ import msgspec
 
 from ..conversation import Entry, PieceKind, Role, messages_of
 from .plan import Append, Harm, Remove
-from .project import is_call, is_result, project
+from .project import is_call, is_result, project, waits_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,8 +164,11 @@ def same_or_smaller(seen: Seen) -> str | None:
 
 
 def last_thinking(seen: Seen) -> str | None:
-    """V10: thinking of the newest answer stays, for its call may still be open."""
-    if seen.harm >= Harm.SUMMARY or not seen.listed:
+    """V10: thinking of the newest answer stays while the results of its calls wait for the model.
+
+    In a turn that is over the API takes an answer without it (compaction 2.5, rule 2).
+    """
+    if seen.harm >= Harm.SUMMARY or not waits_for_model(seen.listed):
         return None
     newest = next((each for each in reversed(seen.listed) if each.role is Role.ASSISTANT), None)
     if newest is None or newest.message_id is None:
