@@ -20,7 +20,7 @@ from .commit import commit
 from .files import first_lines, reading, sha256_of, sync_folder, unlink, write_all, write_beside
 from .fork import as_fork, copy_beside
 from .image import AS_IT_IS, MismatchError, after, image
-from .receipts import Mode, Receipt, Receipts, Version, new_id
+from .receipts import Mode, Mtime, Receipt, Receipts, Version, new_id
 from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
 from .subject import locked, require_idle
@@ -140,9 +140,13 @@ def _append(plan: Plan, subject: Subject) -> Receipt:
 def _back_up(plan: Plan, subject: Subject) -> str:
     backups = Backups(subject.state)
     size = subject.transcript.stat().st_size
-    name = backups.keep(subject.transcript, size)
+    name = backups.keep_file(subject.transcript, size)
     _require_base(plan, name, size)
-    backups.remove_old(Receipts(subject.state).all(), {name}, _now_ms())
+    receipts, now = Receipts(subject.state), _now_ms()
+    if not receipts.unreadable():
+        # What such a receipt needs is not known: then nothing goes.
+        backups.remove_old(receipts.all(), {name}, now)
+        receipts.remove_unnamed_plans(now)
     return name
 
 
@@ -215,6 +219,7 @@ def _receipt(
         backup=backup,
         verified=VERIFIED,
         resume_command=subject.resume_command(subject.session_id),
+        mtime=Mtime.KEPT if mode is Mode.IN_PLACE else Mtime.NEW,
         plan=plan,
         now=None,
         pending=version,

@@ -118,10 +118,13 @@ def _write(descriptor: int, data: bytearray) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file of ours, whole or not at all; its folders are made."""
+def write_file(path: Path, data: bytes, until_then: str) -> None:
+    """Write a file of ours, whole or not at all; its folders are made.
+
+    Until it is whole its name begins with `until_then`.
+    """
     make_folder(path.parent)
-    temporary = write_beside(path, [data])
+    temporary = write_beside(path.with_name(until_then), [data])
     try:
         temporary.replace(path)
     except BaseException:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from .backups import Backups
+from .contents import clear_leftovers
 from .files import sha256_of
 from .fork import remove_copies
 from .receipts import Mode, Receipts
@@ -26,6 +28,8 @@ def settle(state: Path, session_id: str, *paths: Path) -> None:
     `paths` are transcripts beside which something may have been left before any receipt was.
     """
     receipts = Receipts(state)
+    for folder in (receipts.folder, receipts.plans.folder, Backups(state).folder):
+        clear_leftovers(folder, session_id)
     for receipt in receipts.all():
         if receipt.session_id == session_id and receipt.pending is not None:
             settled = _settled(receipt, receipt.pending)
