@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import stat
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
 from .subject import locked, require_idle
 from .swap import swap
+from .verify import verify_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,8 +115,11 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
     require_idle(subject, target, receipt.new_session_id or receipt.session_id)
     mixed = receipt.now.mixed or not ours
     with _restored(receipt, chosen, subject.state, mixed=mixed) as chunks:
-        new = write_beside(target, chunks, stat.S_IMODE(seen.st_mode))
+        new = write_beside(target, chunks, seen)
     try:
+        wrong = [*verify_status(new, seen)]
+        if wrong:
+            raise NotAppliedError(Stop.UNVERIFIED, wrong)
         sha256, size = sha256_of(new)
         if not mixed:
             _require_base(receipt, chosen, sha256)

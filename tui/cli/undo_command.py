@@ -135,7 +135,9 @@ def _check(
         for path in unreadable
     ]  # fmt: skip
     checked += [_checked(each, state_folder(places)) for each in found]
-    bad = [each for each in checked if not each["can_be_undone"] and each["state"] != "undone"]
+    # Of these nothing is left to take back.
+    over = {None, "undone", "gone"}
+    bad = [each for each in checked if each["check"] not in over]
 
     def lines() -> list[str]:
         said = [
