@@ -194,7 +194,7 @@ def _write(plan: Plan, subject: Subject, written: Written) -> tuple[Path, Versio
     except BaseException:
         unlink(temporary)
         raise
-    return temporary, Version(sha256, size, replaced=plan.base_bytes)
+    return temporary, Version(sha256, size)
 
 
 def _image(plan: Plan, subject: Subject, written: Written) -> Iterator[ImageLine]:

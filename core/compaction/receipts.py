@@ -59,8 +59,6 @@ class Version(msgspec.Struct, frozen=True):
     """Bytes."""
     undone: tuple[int, ...] = ()
     """Numbers of operations, counted from 0."""
-    replaced: int | None = None
-    """Bytes of the file whose place it takes; None where it takes none."""
     mixed: bool = False
     """Somebody else changed these bytes too: they are no image of the plan's operations."""
 

@@ -38,16 +38,15 @@ def settle(state: Path, session_id: str, *paths: Path) -> None:
             else:
                 receipts.write(settled)
     for path in paths:
-        settle_leftovers(path, None)
+        settle_leftovers(path)
 
 
 def _settled(receipt: Receipt, pending: Version) -> Receipt | None:
     """Say how a receipt stands; None where nothing came about."""
     target = Path(receipt.target)
-    written = replace(pending, replaced=None)
-    settle_leftovers(target, pending.replaced if receipt.now is not None else None)
+    settle_leftovers(target)
     if begins_with(target, pending):
-        return replace(receipt, now=written, pending=None)
+        return replace(receipt, now=pending, pending=None)
     if receipt.now is None:
         if receipt.mode is Mode.FORK and not target.exists():
             remove_copies(target.with_suffix(""))

@@ -7,8 +7,9 @@ somebody does, it gets its place back, with whatever the new one has gained.
 from __future__ import annotations
 
 import os
+import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .files import LEFTOVER, OLD, beside, reading, sync_folder, unlink, write_all
 from .lease import leased
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from .lease import Lease
     from .subject import Patience
 
+_REPLACED: Final = re.compile(rf"\.(\d+){re.escape(OLD)}$")
+"""How the second name of a file that is replaced ends."""
+
 
 def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> None:
     """Replace a file that is still as it was `seen`; the new file stands beside it.
@@ -27,7 +31,8 @@ def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> N
     Raises NotAppliedError where the file was written meanwhile or is being written: then it is
     in its place, with every line. Raises OSError.
     """
-    old = beside(target, OLD)
+    # Its name says what the file held when it was replaced: what is behind that came late.
+    old = beside(target, f".{seen.st_size}{OLD}")
     try:
         size = new.stat().st_size
         os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
@@ -89,17 +94,17 @@ def put_back(old: Path, target: Path, size: int, patience: Patience) -> None:
         _move(new.fileno(), size, target, whole_lines=False)
 
 
-def settle_leftovers(target: Path, replaced: int | None) -> None:
+def settle_leftovers(target: Path) -> None:
     """Clear up beside a transcript what a process that was killed left there.
 
-    `replaced` is the size of the file that it was replacing, None where it was replacing none.
-    What that file gained after it was replaced is added to the new one.
+    What the file that was replaced gained afterwards is added to the new one.
     """
     for path in target.parent.glob(f".{target.name}.*{LEFTOVER}"):
         if path.is_symlink() or not path.is_file():
             continue
-        if path.name.endswith(OLD) and replaced is not None and target.exists():
-            _splice(path, replaced, target)
+        size = _REPLACED.search(path.name)
+        if size and target.exists():
+            _splice(path, int(size[1]), target)
         unlink(path)
 
 

@@ -54,7 +54,12 @@ def undo(receipt_id: str, operation: int | None, subject: Subject) -> Undone:
     Raises NotAppliedError where a check says no, OSError; then nothing has changed.
     """
     receipts = Receipts(subject.state)
-    (receipt,) = receipts.find(receipt_id)
+    receipt = next(iter(receipts.find(receipt_id)), None)
+    if receipt is None:
+        raise refuse(
+            Stop.NOTHING, "receipt", f"no receipt {receipt_id} can be read",
+            "see `ctxtop receipts --check`",
+        )  # fmt: skip
     with locked(subject.state, receipt.session_id):
         settle(subject.state, receipt.session_id, subject.transcript)
         found = receipts.find(receipt.receipt_id)
@@ -129,7 +134,7 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
         unlink(new)
         raise
     undone = tuple(sorted({*receipt.now.undone, *chosen}))
-    version = Version(sha256, size, undone, replaced=seen.st_size, mixed=mixed)
+    version = Version(sha256, size, undone, mixed=mixed)
     commit(
         replace(receipt, pending=version),
         subject.state,
