@@ -45,16 +45,22 @@ def _settled(receipt: Receipt, pending: Version) -> Receipt | None:
     """Say how a receipt stands; None where nothing came about."""
     target = Path(receipt.target)
     settle_leftovers(target)
-    if begins_with(target, pending):
-        return replace(receipt, now=pending, pending=None)
     if receipt.now is None:
+        if begins_with(target, pending):
+            return replace(receipt, now=pending, pending=None)
         if receipt.mode is Mode.FORK and not target.exists():
             remove_copies(target.with_suffix(""))
         return None
+    # What was appended is gone only where the file does not go on with it.
+    versions = sorted((receipt.now, pending), key=lambda each: -each.size)
+    found = next((each for each in versions if begins_with(target, each)), None)
+    if found is pending:
+        return replace(receipt, now=pending, pending=None)
+    if len(receipt.now.undone) < len(receipt.plan.operations):
+        return replace(receipt, pending=None)
     if receipt.mode is Mode.APPEND:
         take_out(target, receipt.plan)
-    never = len(receipt.now.undone) == len(receipt.plan.operations)
-    return None if never else replace(receipt, pending=None)
+    return None
 
 
 def begins_with(path: Path, version: Version) -> bool:

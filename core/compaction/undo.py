@@ -96,7 +96,7 @@ def obstacle(receipt: Receipt, state: Path) -> NotAppliedError | None:
         chosen = _chosen(receipt, None)
         if receipt.now is None or receipt.pending is not None:
             raise refuse(Stop.NOTHING, "open", "a process ended in the middle of it", "undo it")
-        mixed = receipt.now.mixed or not begins_with(Path(receipt.target), receipt.now)
+        mixed = _ours(receipt, state) is None
         with _restored(receipt, chosen, state, mixed=mixed) as chunks:
             digest = hashlib.sha256()
             for chunk in chunks:
@@ -113,12 +113,12 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
     if receipt.now is None or not target.exists():
         raise _gone(target)
     seen = target.stat()
-    ours = begins_with(target, receipt.now)
-    if ours and seen.st_size == receipt.now.size:
+    ours = _ours(receipt, subject.state)
+    if ours and seen.st_size == ours.size:
         # Nobody wrote since we did: there is nothing to wait for.
         subject = dataclasses.replace(subject, patience=subject.patience.at_once())
     require_idle(subject, target, receipt.new_session_id or receipt.session_id)
-    mixed = receipt.now.mixed or not ours
+    mixed = ours is None
     with _restored(receipt, chosen, subject.state, mixed=mixed) as chunks:
         new = write_beside(target, chunks, seen)
     try:
@@ -126,9 +126,9 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
         if wrong:
             raise NotAppliedError(Stop.UNVERIFIED, wrong)
         sha256, size = sha256_of(new)
-        if not mixed:
+        if ours is not None:
             _require_base(receipt, chosen, sha256)
-            add_tail(new, target, receipt.now.size, _only(receipt, chosen))
+            add_tail(new, target, ours.size, _only(receipt, chosen))
         subject.read(new)
     except BaseException:
         unlink(new)
@@ -141,6 +141,25 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
         lambda: swap(new, target, seen, subject.patience),
     )
     return version
+
+
+def _ours(receipt: Receipt, state: Path) -> Version | None:
+    """Say what of a file is the image of the operations that are left; None where it is none.
+
+    What others changed may be taken back by now: so it is looked at again.
+    """
+    target, now = Path(receipt.target), receipt.now
+    if now is None or not target.exists():
+        return None
+    if not now.mixed:
+        return now if begins_with(target, now) else None
+    digest, size = hashlib.sha256(), 0
+    with _restored(receipt, (), state, mixed=False) as chunks:
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+    found = Version(digest.hexdigest(), size, now.undone)
+    return found if begins_with(target, found) else None
 
 
 @contextmanager
