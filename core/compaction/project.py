@@ -7,6 +7,7 @@ lets resume edited transcripts; reference: claude-code-formats 2.10 and 3.8.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from ..conversation import Entry, Piece, PieceKind, Role
 from .chain import follow_chain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 def project(entries: Sequence[Entry]) -> list[Entry]:
@@ -41,6 +42,15 @@ def is_result(piece: Piece) -> bool:
 def is_call(piece: Piece) -> bool:
     """Say whether a piece calls a tool."""
     return piece.tool_use_id is not None and piece.kind is PieceKind.TOOL_INPUT
+
+
+def waits_for_model(sent: Iterable[Entry]) -> bool:
+    """Say whether results that no answer followed yet are at the end of what is sent.
+
+    Words of a person may follow them: they go into the same message.
+    """
+    newest = takewhile(lambda each: each.role is not Role.ASSISTANT, reversed([*sent]))
+    return any(is_result(piece) for each in newest for piece in each.pieces)
 
 
 def _is_said(entry: Entry) -> bool:
