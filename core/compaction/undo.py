@@ -21,7 +21,7 @@ from .commit import commit
 from .files import first_lines, reading, sha256_of, unlink, write_beside
 from .fork import as_fork
 from .image import AS_IT_IS, after, image
-from .inverse import add_tail, patched
+from .inverse import add_tail, hung_anew, patched
 from .receipts import Mode, Receipts, Version
 from .refused import Stop, refuse
 from .settle import begins_with, settle
@@ -107,7 +107,9 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
         if whole and not mixed and sha256 != receipt.plan.base_sha256:
             raise refuse(Stop.UNVERIFIED, "V21", "it would not be what it was", "report it")
         if not mixed:
-            add_tail(new, target, receipt.now.size, _only(receipt, chosen))
+            with _base(receipt, subject.state) as lines:
+                hung = hung_anew(lines, _only(receipt, chosen))
+            add_tail(new, target, receipt.now.size, hung)
         subject.read(new)
     except BaseException:
         unlink(new)
