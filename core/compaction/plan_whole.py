@@ -72,4 +72,6 @@ def _whole(path: Path, read: Read, view: View) -> Whole:
         envelope_of(said if isinstance(said, dict) else {}),
         view.count,
         str(path),
+        view.overhead,
+        view.tokens - view.overhead,
     )

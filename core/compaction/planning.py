@@ -14,10 +14,12 @@ from . import plan as plans
 from .break_even import break_even
 from .chain import kept_by
 from .line_file import LONGEST_LINE, open_lines
+from .overhead import opening, overhead_of
 from .plan import Harm, Plan, Refusal
 from .project import is_call, project
 from .protect import DEFAULT, Protection, kept_lines, protect
 from .select import Aim, Selection, futile, select
+from .strategies.usage import with_usage
 from .view import Slot, View, digest, slim
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def plan_transcript(
         if not refused:
             selection = select(view, wanted)
             refused += [*selection.refused, *_too_little(view, selection, wanted)]
+        operations = with_usage(view, selection.operations)
         if file.has_changed(scan):
             refused.append(CHANGED)
     saved = sum(each.tokens_saved for each in selection.operations)
@@ -72,7 +75,7 @@ def plan_transcript(
         session_id,
         scan.sha256,
         scan.size,
-        selection.operations,
+        operations,
         before_tokens=view.tokens,
         break_even_requests=even.five_minutes,
         refused=refused,
@@ -92,7 +95,7 @@ def read_view(
     sent = project(entries)
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
     counter = counter_of(model)
-    measured = _measure(read(path), sent, counter)
+    measured = _measure(read(path), [*opening(entries), *sent], counter)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
@@ -110,7 +113,11 @@ def read_view(
         model=model,
         kept=kept_lines(entries, ((line.number, line.type) for line in lines)),
         entries=entries,
-        overhead=_overhead(slots, entries),
+        overhead=overhead_of(
+            slots,
+            entries,
+            lambda entry: sum(measured[entry.line, piece].tokens for piece in entry.pieces),
+        ),
     )
 
 
@@ -200,17 +207,6 @@ def _seen_from(sent: Sequence[Entry]) -> int:
 
 def _is_prompt(entry: Entry) -> bool:
     return any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
-
-
-def _overhead(slots: Sequence[Slot], entries: Sequence[Entry]) -> int:
-    """Take what the newest measured request had beyond its messages: system prompt and tools."""
-    boundary = max((each.offset for each in entries if each.boundary), default=-1)
-    for slot in reversed(slots):
-        entry = slot.entry
-        if entry.context_tokens and entry.offset > boundary and entry.message_id:
-            first = next(each for each in slots if each.entry.message_id == entry.message_id)
-            return max(0, entry.context_tokens - first.position)
-    return 0
 
 
 CHANGED: Final = Refusal(

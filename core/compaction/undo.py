@@ -21,7 +21,7 @@ from .commit import commit
 from .files import first_lines, reading, sha256_of, unlink, write_beside
 from .fork import as_fork
 from .image import AS_IT_IS, after, image
-from .inverse import add_tail, patched
+from .inverse import add_tail, hung_anew, patched
 from .receipts import Mode, Receipts, Version
 from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
@@ -128,7 +128,9 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
         sha256, size = sha256_of(new)
         if ours is not None:
             _require_base(receipt, chosen, sha256)
-            add_tail(new, target, ours.size, _only(receipt, chosen))
+            with _base(receipt, subject.state) as lines:
+                hung = hung_anew(lines, _only(receipt, chosen))
+            add_tail(new, target, ours.size, hung)
         subject.read(new)
     except BaseException:
         unlink(new)
