@@ -11,13 +11,12 @@ from .planning import CHANGED, read_view, refusals
 from .whole import Whole, envelope_of, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
-    from ..conversation import Entry
+    from .planning import Read
     from .view import PieceCounter, View
 
-    Read = Callable[[Path], Iterable[Entry]]
     CounterOf = Callable[[str | None], PieceCounter]
     Make = Callable[[Whole, View], Operation | Refusal]
 

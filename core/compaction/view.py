@@ -6,7 +6,6 @@ its file when its words are needed, so that a transcript of any size fits.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
 from .pointer import Span, find_value
+from .text_hash import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,8 @@ KEPT_CHARS: Final = 400
 
 HELD_LINES: Final = 8
 HELD_BYTES: Final = 1 << 20
-"""Lines that are held while a strategy goes back and forth between them; a long one alone."""
+"""Lines that are held while a strategy goes back and forth between them, and their bytes
+together; a longer one is held alone."""
 
 DIGEST_HEX: Final = 16
 """Of a text's hash, by which equal texts are known."""
@@ -194,7 +195,8 @@ class View:
     def _load(self, number: int) -> tuple[bytes, Any]:
         held = self._held.get(number)
         if held is None:
-            if len(self._held) >= HELD_LINES or self.lines[number - 1].length > HELD_BYTES:
+            room = HELD_BYTES - sum(len(data) for data, _ in self._held.values())
+            if len(self._held) >= HELD_LINES or self.lines[number - 1].length > room:
                 self._held.clear()
                 self._spans.clear()
             data = self._source.read(self.lines[number - 1])
@@ -229,8 +231,7 @@ def slim(piece: Piece) -> Piece:
 
 def digest(text: str) -> str:
     """Give the hash by which equal texts are known."""
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(data).hexdigest()[:DIGEST_HEX]
+    return text_hash(text, DIGEST_HEX)
 
 
 def _decoded(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
