@@ -158,10 +158,10 @@ def _measure(
     start, end = min(wanted), max(wanted)
     measured = {}
     for entry in read(path, start):
-        line = wanted.get(entry.offset)
-        for piece in entry.pieces if line is not None else ():
-            known = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
-            measured[line, slim(piece)] = known
+        if entry.offset in wanted:
+            for piece in entry.pieces:
+                known = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
+                measured[wanted[entry.offset], slim(piece)] = known
         if entry.offset >= end:
             break
         del entry
