@@ -69,7 +69,7 @@ def test_listed_and_taken_back(
     one = json.loads(capsys.readouterr().out)
     assert [(each["op"], each["undone"]) for each in one["operations"]] == [(1, False), (2, True)]
     assert one["operations"][0]["what"] == plan.operations[0].what
-    assert (one["state"], one["undoable"], one["automatic"]) == ("partly_undone", True, False)
+    assert (one["state"], one["can_be_undone"], one["automatic"]) == ("partly_undone", True, False)
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 0
     assert "took back 1 of 2 operations" in capsys.readouterr().out
     assert transcript.read_bytes() == DATA
@@ -132,7 +132,7 @@ def test_a_list_says_what_can_be_taken_back(
     Path(fork.target).unlink()
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
-    assert (listed["undoable"], listed["why_not"]) == (False, f"{fork.target} is gone")
+    assert (listed["can_be_undone"], listed["why_not"]) == (False, f"{fork.target} is gone")
     assert (listed["tokens_saved"], listed["bytes_saved"]) == (100, 100)
 
 

@@ -22,18 +22,26 @@ if TYPE_CHECKING:
 @click.command()
 @common
 @click.argument("receipt", required=False)
+@click.option("--check", "is_check", is_flag=True, help="Say of each whether it can be taken back.")
 @click.pass_context
-def receipts(context: click.Context, *, receipt: str | None) -> int:
+def receipts(context: click.Context, *, receipt: str | None, is_check: bool) -> int:
     """List what was carried out, newest first, or show one RECEIPT with its operations.
 
     The start of its id is enough.
     """
+    if receipt is not None and is_check:
+        raise click.UsageError("--check is for all: leave the RECEIPT out", context)
     from ...core.compaction.receipts import Receipts
     from . import receipt_lines as lines
 
     options = chosen(context)
     places = find_places(options.config_dir, options.db)
-    state, runs = state_folder(places), _automatic_runs(places)
+    state = state_folder(places)
+    if is_check:
+        from .receipts_check import check
+
+        return check(context, state)
+    runs = _automatic_runs(places)
     if receipt is not None:
         one = find_receipt(places, receipt)
         if one is None:
