@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ..summaries.cues import quote
-from ..summaries.names import names_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,26 +44,29 @@ def mark(text: str) -> str:
     return hashlib.sha256(data).hexdigest()[:HASH_HEX]
 
 
-def stub(text: str, what: str, back: str) -> str:
-    """Say what a text was, how to get it back, and which names it held.
+def stub(text: str, what: str, back: str, names: Iterable[str] = ()) -> str:
+    """Say what a text was, how to get it back, and what it named.
 
-    `what` is the tool with its path or command, range and status.
+    `what` is the tool with its path or command, range and status; `names` are what stands
+    nowhere else, as much of it as DIGEST_CHARS hold.
     """
     head = f"[ctxtop {mark(text)}: {quote(what, _WHAT_CHARS)}; {len(text):,} chars left out. {back}"
-    names = digest_of(text)
-    return f"{head} It names: {names}]" if names else f"{head}]"
+    return f"{head.rstrip()}{_digest(names)}]"
 
 
-def pointer(text: str, why: str) -> str:
-    """Say in POINTER_BYTES that a text stands elsewhere, or was overtaken."""
+def pointer(text: str, why: str, names: Iterable[str] = ()) -> str:
+    """Say in POINTER_BYTES that a text stands elsewhere, or was overtaken.
+
+    Where `names` stand nowhere else they come after it, as in a stub.
+    """
     start = f"[ctxtop {mark(text)}: "
     room = POINTER_BYTES - len(start) - 1
-    return f"{start}{why.encode()[:room].decode('utf-8', 'ignore')}]"
+    return f"{start}{why.encode()[:room].decode('utf-8', 'ignore')}{_digest(names)}]"
 
 
-def digest_of(text: str, chars: int = DIGEST_CHARS) -> str:
-    """List the identifiers and paths of a text in their order, each once and whole."""
-    return ", ".join(_fitting(names_in_order(text), chars))
+def _digest(names: Iterable[str]) -> str:
+    found = ", ".join(_fitting(names, DIGEST_CHARS))
+    return f" It names: {found}" if found else ""
 
 
 def is_worth(text: str, replacement: str) -> bool:
@@ -80,8 +82,7 @@ def _fitting(names: Iterable[str], chars: int) -> list[str]:
     found: list[str] = []
     left = chars
     for name in names:
-        if len(name) + 2 > left:
-            break
-        found.append(name)
-        left -= len(name) + 2
+        if len(name) + 2 <= left:
+            found.append(name)
+            left -= len(name) + 2
     return found

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...conversation import PieceKind
 from ..changes import Intent, replace_text, text_of
+from ..notes import note
 from ..plan import Harm
-from ..stubs import SHORTEST_CHARS, is_worth, stub
+from ..stubs import SHORTEST_CHARS, is_worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +29,8 @@ def find(view: View) -> Iterator[Operation]:
         if slot.piece.kind is not PieceKind.META or slot.chars < SHORTEST_CHARS:
             continue
         text = text_of(view, slot) or ""
-        note = stub(text[KEPT_CHARS:], "the rest of this output", "Ask for it.")
-        short = f"{text[:KEPT_CHARS]}\n{note}"
+        kept, rest = text[:KEPT_CHARS], text[KEPT_CHARS:]
+        short = f"{kept}\n{note(view, rest, 'the rest of this output', 'Ask for it.', kept)}"
         intent = Intent(NAME, LEVEL, "output that is old")
         made = is_worth(text, short) and replace_text(view, slot, intent, short)
         if made:

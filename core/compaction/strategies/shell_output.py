@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, called, input_of, replace_result, text_of
+from ..notes import note
 from ..plan import Harm
-from ..stubs import is_worth, stub
+from ..stubs import is_worth
 from .finding import SHELLS, results
 from .masking import mask
 
@@ -44,18 +45,20 @@ def find(view: View) -> Iterator[Operation]:
             made = mask(view, slot, intent, "Run it again for more.")
         else:
             call = view.call_of(slot)
-            short = shortened(text, called(slot, input_of(view, call) if call else {}))
+            short = shortened(view, text, called(slot, input_of(view, call) if call else {}))
             made = replace_result(view, slot, intent, short) if is_worth(text, short) else None
             made = made or mask(view, slot, intent, "Run it again for more.")
         if made:
             yield made
 
 
-def shortened(text: str, what: str) -> str:
+def shortened(view: View, text: str, what: str) -> str:
     """Keep the first and last lines of an output, and the lines between that tell of errors."""
     lines = text.split("\n")
     between = lines[HEAD_LINES : len(lines) - TAIL_LINES]
     errors = [line for line in between if _ERROR.search(line)][:ERROR_LINES]
     left_out = "\n".join(line for line in between if line not in errors)
-    note = stub(left_out, f"{what}, the middle", "Run it again for more.")
-    return "\n".join([*lines[:HEAD_LINES], note, *errors, *lines[len(lines) - TAIL_LINES :]])
+    head, tail = lines[:HEAD_LINES], lines[len(lines) - TAIL_LINES :]
+    kept = "\n".join([*head, *errors, *tail])
+    told = note(view, left_out, f"{what}, the middle", "Run it again for more.", kept)
+    return "\n".join([*head, told, *errors, *tail])

@@ -1,0 +1,20 @@
+"""What a strategy leaves in a text's place: a stub or a pointer, with what would be lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .stubs import pointer, stub
+
+if TYPE_CHECKING:
+    from .view import View
+
+
+def note(view: View, out: str, what: str, back: str, kept: str = "") -> str:
+    """Write a stub for a part of a piece; it names what no other piece does, nor `kept`."""
+    return stub(out, what, back, view.holders.sole(out, kept))
+
+
+def overtaken(view: View, out: str, why: str, kept: str = "") -> str:
+    """Write a pointer for a part of a piece, with what no other piece names, nor `kept`."""
+    return pointer(out, why, view.holders.sole(out, kept))
