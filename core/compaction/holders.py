@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from re import Pattern
 
-_WORD: Final = re.compile(r"(?:\b(?:self|this|cls)\.|\.+/|//|\\+)?([\w./\\$@-]{3,})")
+_WORD: Final = re.compile(r"(?:\b(?:self|this|cls)\.|//|\\+)?([\w./\\$@-]{3,})")
 """What a name or a fact is made of, without its owner."""
 
 _EDGES: Final = "-./\\"
@@ -26,7 +26,7 @@ _EDGES: Final = "-./\\"
 _JOINTS: Final = re.compile("[-@]")
 """Between the parts of an id, and before a version: a part is a fact of its own."""
 
-_LOST_PER_TOKEN: Final = 1 / 1_000
+_LOST_PER_TOKEN: Final = 2 / 1_000
 """Of what an operation may make unnamed, by the tokens that it frees: measured, a conversation
 names 5 to 20 things in 1,000 tokens, and 98 % of their weight is to stay (compaction.md 7.8)."""
 
@@ -60,10 +60,15 @@ class Holders:
         What most pieces held comes first; of equals facts, for they are short and are found
         nowhere again, then names, in the order in which they stand.
         """
-        lone = {word for word in words_of(text) if self._held[word] <= 1} - words_of(kept)
+        still = words_of(kept)
+        lone = {word for word in words_of(text) if self._held[word] <= 1} - still
         if not lone:
             return []
-        things = [fact for fact in _facts(text) if _key(fact) in lone]
+        things = [
+            fact
+            for fact in _facts(text)
+            if self._held[word := _key(fact)] <= 1 and word not in still
+        ]
         words = (word for word in _WORD.findall(text) if word.rstrip(_EDGES) in lone)
         found = dict.fromkeys([*things, *names_in_order("\n".join(words))])
         return sorted(found, key=lambda thing: -self._ever[_key(thing)])

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .stubs import pointer, stub
+from .stubs import DIGEST_CHARS, is_worth, pointer, stub, stubs
 
 if TYPE_CHECKING:
     from .view import View
 
 
 def note(view: View, out: str, what: str, back: str, kept: str = "") -> str:
-    """Write a stub for a part of a piece; it names what no other piece does, nor `kept`."""
-    return stub(out, what, back, view.holders.sole(out, kept))
+    """Write a stub for a part of a piece; it names what no other piece does, nor `kept`.
+
+    What one digest does not hold gets several, if the text is long enough for that.
+    """
+    names = view.holders.sole(out, kept)
+    if sum(len(name) + 2 for name in names) > DIGEST_CHARS:
+        several = stubs(out, what, back, names)
+        if is_worth(out, several):
+            return several
+    return stub(out, what, back, names)
 
 
 def overtaken(view: View, out: str, why: str, kept: str = "") -> str:

@@ -30,6 +30,7 @@ WORTH: Final = 2
 HASH_HEX: Final = 8
 
 _WHAT_CHARS: Final = 160
+_LINE_END: Final = "\n"
 _STUB: Final = re.compile(rf"\[ctxtop [0-9a-f]{{{HASH_HEX}}}: ")
 
 
@@ -50,8 +51,31 @@ def stub(text: str, what: str, back: str, names: Iterable[str] = ()) -> str:
     `what` is the tool with its path or command, range and status; `names` are what stands
     nowhere else, as much of it as DIGEST_CHARS hold.
     """
-    head = f"[ctxtop {mark(text)}: {quote(what, _WHAT_CHARS)}; {len(text):,} chars left out. {back}"
-    return f"{head.rstrip()}{_digest(names)}]"
+    return f"{_head(text, what, back)}{_digest(names)}]"
+
+
+def stubs(text: str, what: str, back: str, names: Iterable[str]) -> str:
+    """Write a stub for each part of a long text, so that all names are in one of the digests.
+
+    A part begins at the line of its first name; DIGEST_CHARS hold for each.
+    """
+    at = sorted((text.find(name), name) for name in names)
+    parts = [f"{_head(text, what, back)}"]
+    left = DIGEST_CHARS
+    held: list[str] = []
+    for place, name in at:
+        if held and len(name) + 2 > left:
+            parts[-1] += f"{_digest(held)}]"
+            parts.append(f"[ctxtop {mark(text)}: from line {text.count(_LINE_END, 0, place) + 1}.")
+            held, left = [], DIGEST_CHARS
+        held.append(name)
+        left -= len(name) + 2
+    return "\n".join([*parts[:-1], f"{parts[-1]}{_digest(held)}]"])
+
+
+def _head(text: str, what: str, back: str) -> str:
+    said = f"[ctxtop {mark(text)}: {quote(what, _WHAT_CHARS)}; {len(text):,} chars left out. {back}"
+    return said.rstrip()
 
 
 def pointer(text: str, why: str, names: Iterable[str] = ()) -> str:
