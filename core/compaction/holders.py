@@ -42,6 +42,12 @@ _FACTS: Final[Pattern[str]] = re.compile(
 """URLs, error codes and classes, versions, ports, hashes, environment variables and quoted
 constants (compaction.md 4.2, Q3); paths and symbols are what `names_in_order` gives."""
 
+_OPAQUE: Final = re.compile(r"v?\d|[0-9a-f]{7}")
+"""How facts begin that say nothing without the words around them."""
+
+WORDS_CHARS: Final = 40
+"""Of the words before such a fact; where they are few, half as many behind it."""
+
 _URL_END: Final = ".,;:!?)"
 
 
@@ -58,25 +64,35 @@ class Holders:
         """List what a piece's text names and no other piece does, nor what is kept of it.
 
         What most pieces held comes first; of equals facts, for they are short and are found
-        nowhere again, then names, in the order in which they stand.
+        nowhere again, then names, in the order in which they stand. A number or a hash comes
+        with the words before it: alone it says nothing.
         """
-        still = words_of(kept)
-        lone = {word for word in words_of(text) if self._held[word] <= 1} - still
-        if not lone:
-            return []
-        things = [
-            fact
-            for fact in _facts(text)
-            if self._held[word := _key(fact)] <= 1 and word not in still
-        ]
-        words = (word for word in _WORD.findall(text) if word.rstrip(_EDGES) in lone)
-        found = dict.fromkeys([*things, *names_in_order("\n".join(words))])
-        return sorted(found, key=lambda thing: -self._ever[_key(thing)])
+        found = self._found(text, kept)
+        return sorted(found, key=lambda shown: -self._ever[found[shown]])
 
     def allows(self, before: str, after: str, tokens: int) -> bool:
         """Say whether what a change makes unnamed is little beside the tokens that it frees."""
-        lost = sum(max(1, self._ever[_key(thing)]) for thing in self.sole(before, after))
+        lost = sum(max(1, self._ever[word]) for word in self._found(before, after).values())
         return lost <= _LOST_PER_TOKEN * tokens
+
+    def _found(self, text: str, kept: str) -> dict[str, str]:
+        """Give what stands only here, as it is shown, with the word by which it is counted."""
+        still = words_of(kept)
+        lone = {word for word in words_of(text) if self._held[word] <= 1} - still
+        if not lone:
+            return {}
+        found: dict[str, str] = {}
+        for fact in _FACTS.finditer(text):
+            word = _key(fact[0].rstrip(_URL_END))
+            if self._held[word] <= 1 and word not in still:
+                found.setdefault(_shown(fact), word)
+        words = (word for word in _WORD.findall(text) if word.rstrip(_EDGES) in lone)
+        shown = set(found.values())
+        for name in names_in_order("\n".join(words)):
+            word = _key(name)
+            if word not in shown:
+                found[name] = word
+        return found
 
     def replace(self, before: str, after: str) -> None:
         """Learn that a piece says something else now."""
@@ -117,9 +133,22 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _facts(text: str) -> Iterator[str]:
-    """Give the facts that a text states, in their order."""
-    return (found.rstrip(_URL_END) for found in _FACTS.findall(text))
+def _shown(fact: re.Match[str]) -> str:
+    """Give a fact as a digest says it: an opaque one with the words around it in its line."""
+    if not _OPAQUE.match(fact[0]):
+        return fact[0].rstrip(_URL_END)
+    text, start, end = fact.string, fact.start(), fact.end()
+    first = max(text.rfind("\n", 0, start) + 1, start - WORDS_CHARS)
+    if start - first < WORDS_CHARS // 2:
+        stop = text.find("\n", end)
+        end = min(len(text) if stop < 0 else stop, end + WORDS_CHARS // 2)
+    before, after = text[first:start], text[fact.end() : end]
+    # Words that the window cuts are left out.
+    if first and text[first - 1] != "\n":
+        before = before.partition(" ")[2] if " " in before else before
+    if end < len(text) and text[end] != "\n":
+        after = after.rpartition(" ")[0]
+    return f"{before.lstrip()}{fact[0]}{after.rstrip()}"
 
 
 def _key(thing: str) -> str:
