@@ -26,7 +26,7 @@ _EDGES: Final = "-./\\"
 _JOINTS: Final = re.compile("[-@]")
 """Between the parts of an id, and before a version: a part is a fact of its own."""
 
-_LOST_PER_TOKEN: Final = 2 / 1_000
+_LOST_PER_TOKEN: Final = 4 / 1_000
 """Of what an operation may make unnamed, by the tokens that it frees: measured, a conversation
 names 5 to 20 things in 1,000 tokens, and 98 % of their weight is to stay (compaction.md 7.8)."""
 
