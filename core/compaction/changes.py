@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -72,7 +73,8 @@ def replace_inputs(
     if place is None or not texts:
         return None
     pointer, block = place
-    asked = json.loads(json.dumps(block["input"]))
+    # Its texts are not copied, they are never changed.
+    asked = deepcopy(block["input"])
     for name, value in texts.items():
         _put(asked, name, value)
     saved = slot.tokens - view.count_as(slot, json.dumps(asked))
