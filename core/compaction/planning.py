@@ -18,7 +18,7 @@ from .line_file import LONGEST_LINE, open_lines
 from .overhead import opening, overhead_of
 from .plan import Harm, Plan, Refusal
 from .project import is_call, project
-from .protect import DEFAULT, Protection, kept_lines, protect
+from .protect import DEFAULT, Protection, kept_lines, kept_of, protect
 from .select import Aim, Selection, futile, select
 from .strategies.usage import with_usage
 from .view import Slot, View, digest, slim
@@ -86,7 +86,9 @@ def plan_transcript(
         operations,
         before_tokens=view.tokens,
         break_even_requests=even.five_minutes,
+        break_even_requests_1h=even.one_hour,
         refused=refused,
+        protected=kept_of(view.slots),
     )
 
 

@@ -194,9 +194,10 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
             "level": each.level.value,
             "line": each.line,
             "kind": each.kind,
-            "undone": number in undone,
+            "what": each.what,
+            "undone": number - 1 in undone,
         }
-        for number, each in enumerate(receipt.plan.operations)
+        for number, each in enumerate(receipt.plan.operations, 1)
     ]
     return {
         "receipt_id": receipt.receipt_id,
