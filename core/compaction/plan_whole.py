@@ -70,18 +70,6 @@ def plan_whole(
     )
 
 
-def _unmoved(operations: Iterable[Operation], view: View) -> int:
-    """Add up what of the conversation stays where it was, and so in the cache.
-
-    What is appended stands in the place of all; what is removed leaves all before it as it is.
-    """
-    edits = [edit for each in operations for edit in each.edits]
-    if any(isinstance(edit, Append) for edit in edits):
-        return 0
-    first = min((edit.line for edit in edits if not isinstance(edit, Append)), default=0)
-    return min((slot.position for slot in view.slots if slot.line >= first), default=0)
-
-
 class _Counts:
     """Tokens of pieces whose texts are cut, as they were counted when they were whole."""
 
@@ -109,6 +97,18 @@ class _Counts:
         if known is None:
             known = self._known[piece] = self._count(piece)
         return known
+
+
+def _unmoved(operations: Iterable[Operation], view: View) -> int:
+    """Add up what of the conversation stays where it was, and so in the cache.
+
+    What is appended stands in the place of all; what is removed leaves all before it as it is.
+    """
+    edits = [edit for each in operations for edit in each.edits]
+    if any(isinstance(edit, Append) for edit in edits):
+        return 0
+    first = min((edit.line for edit in edits if not isinstance(edit, Append)), default=0)
+    return min((slot.position for slot in view.slots if slot.line >= first), default=0)
 
 
 def _whole(path: Path, read: Read, view: View) -> Whole:
