@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..core.compaction.plan import Operation, Refusal
+    from ..core.compaction.planning import CounterOf
     from ..core.compaction.receipts import Receipt
     from ..core.compaction.recovery.planning import Choice
     from ..core.compaction.recovery.run import Found, Run
     from ..core.compaction.subject import Subject
-    from ..core.estimate import Estimator
 
 DUPLICATES: Final = frozenset({"duplicate-results", "unchanged-reads", "repeated-attachments"})
 """Strategies that leave out what is said twice: the step `dedup` of the preset omo-latest."""
@@ -52,7 +52,8 @@ class Wanted(msgspec.Struct, frozen=True):
 
     subject: Subject
     settings: RecoverySettings
-    estimator: Estimator
+    counter_of: CounterOf
+    """Gives who counts for a model."""
     window_tokens: int | None
     """Where the refusal names no limit; None where it is not known for sure."""
     reserve_tokens: int
@@ -125,7 +126,7 @@ def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]
     subject = wanted.subject
     with open_lines(subject.transcript) as file:
         scan = file.scan()
-        view = read_view(subject.transcript, file, scan, entries_from, wanted.estimator.of)
+        view = read_view(subject.transcript, file, scan, entries_from, wanted.counter_of)
         found = find_refusal(subject.session_id, view.entries, view.value)
         if found is None:
             raise NothingToMendError(

@@ -18,20 +18,42 @@ if TYPE_CHECKING:
 
 
 _LEDGER = pytest.StashKey[Ledger]()
+_TABLE = pytest.StashKey["Table"]()
 
 INVALID = "invalid_requests"
 """Marks a test that lets the client send what the API refuses."""
 
 
+class Table:
+    """Rows that the end of a run shows."""
+
+    def __init__(self) -> None:
+        self.titles: dict[str, list[str]] = {}
+
+    def add(self, title: str, *cells: object) -> None:
+        """Add a row below a title."""
+        self.titles.setdefault(title, []).append("  ".join(map(str, cells)))
+
+    def lines(self) -> list[str]:
+        """Give the titles, each with its rows."""
+        return [line for title, rows in self.titles.items() for line in (title, *rows)]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-pairs", action="store_true", help="prove every pair, which takes long")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger()
+    config.stash[_TABLE] = Table()
     config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    terminalreporter.write_line(str(config.stash[_LEDGER]))
+    for line in (*config.stash[_TABLE].lines(), str(config.stash[_LEDGER])):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +100,9 @@ def terminal() -> None:
     """Tests of the interactive client need tmux."""
     if shutil.which("tmux") is None:
         pytest.skip("there is no `tmux`")
+
+
+@pytest.fixture
+def table(pytestconfig: pytest.Config) -> Table:
+    """What the end of the run shows."""
+    return pytestconfig.stash[_TABLE]

@@ -108,7 +108,7 @@ def _wanted(found: Reading, start: str, *, may_revert: bool) -> Wanted:
     return Wanted(
         subject=_subject(found.places, session),
         settings=recovery_settings(policy),
-        estimator=read_estimator(found.db),
+        counter_of=read_estimator(found.db).of,
         window_tokens=_window(session),
         reserve_tokens=_reserve(policy),
         may_revert=may_revert,
