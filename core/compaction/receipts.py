@@ -75,6 +75,8 @@ class Receipt(msgspec.Struct, frozen=True):
     """None while nothing was written."""
     pending: Version | None = None
     """What is about to be written."""
+    automatic: str | None = None
+    """Why ctxtop did it by itself; None where a person asked."""
 
     @property
     def state(self) -> State:
@@ -155,6 +157,7 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
         "new_session_id": receipt.new_session_id,
         "mode": receipt.mode.value,
         "state": receipt.state.value,
+        "automatic": receipt.automatic,
         "at": receipt.at,
         "backup": receipt.backup,
         "verified": list(receipt.verified),

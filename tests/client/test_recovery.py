@@ -208,7 +208,7 @@ def mended(lab: Lab, path: Path, step: Step) -> Recovery:
         counter_of=lambda _model: ApiCounter(),
         window_tokens=None,
         reserve_tokens=0,
-        may_revert=True,
+        confirmed=frozenset({Step.REVERT}),
         keep=4,
     )
     with closing(Writer(lab.root / "recovery" / f"{path.stem}-{step}.db")) as writer:

@@ -57,4 +57,5 @@ def find_refusal(
         current_tokens=parsed.current_tokens,
         max_tokens=parsed.max_tokens,
         message_index=parsed.message_index,
+        line=entry.line,
     )

@@ -71,6 +71,8 @@ class Found(msgspec.Struct, frozen=True):
     current_tokens: int | None = None
     max_tokens: int | None = None
     message_index: int | None = None
+    line: int | None = None
+    """Of the transcript, counted from 1."""
 
 
 class Counters(msgspec.Struct, frozen=True):
