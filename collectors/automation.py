@@ -239,9 +239,11 @@ class Automation:
 
     def _tell_no(self, session: Session, verdict: Verdict) -> None:
         if verdict.is_said:
+            start = session.session_id[:8]
             what = f"not compacted by itself: {verdict.why}"
-            place, remedy = f"session {session.session_id[:8]}", "`ctxtop compact` plans it"
-            self._tell_once(session.session_id, verdict.check, Trouble(place, what, remedy))
+            command = "trigger" if session.live else "compact"
+            notice = Trouble(f"session {start}", what, f"`ctxtop {command} {start}`")
+            self._tell_once(session.session_id, verdict.check, notice)
 
     def _tell_once(self, session_id: str, check: str, notice: Trouble) -> None:
         if (session_id, check) not in self._told:

@@ -246,8 +246,8 @@ def _paced(policy: Policy, now: Situation) -> Verdict:
     until = breaker_until(began)
     if until is not None and now.now_ms < until:
         minutes = -(-(until - now.now_ms) // 60_000)
-        why = f"{MOST_RUNS} runs in {RUNS_WITHIN_MS // 60_000} minutes: paused for {minutes}"
-        return _no("breaker", f"{why} more")
+        why = f"{MOST_RUNS} runs in {RUNS_WITHIN_MS // 60_000} minutes"
+        return _no("breaker", f"{why}: paused for {minutes} minutes more")
     return _yes("cooldown", "the last run is long ago")
 
 

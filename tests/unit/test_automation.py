@@ -51,9 +51,7 @@ def context(tokens: int | None = 175_000, source: Source = Source.TABLE) -> Cont
     return Context(tokens, state, window, lines=OPTED_IN.lines(Window(200_000, Source.TABLE)))
 
 
-READY = Situation(
-    context(), Status.ENDED, is_open=False, now_ms=NOW, active_at=NOW - 10 * MINUTE
-)
+READY = Situation(context(), Status.ENDED, is_open=False, now_ms=NOW, active_at=NOW - 10 * MINUTE)
 
 
 def test_all_is_well() -> None:
