@@ -191,6 +191,10 @@ class Automation:
     ) -> bool:
         from .acting import Act
 
+        if self._is_fork(session):
+            until = situation.now_ms + REMEMBERED_MS
+            self._waits[session.session_id] = _Wait(session.last_activity_at, until)
+            return False
         run = AutomaticRun(session.session_id, situation.now_ms, reason)
         last = max((each.at for each in situation.runs), default=0)
         # Before the attempt: one that fails cools down as well (R002-06).
@@ -201,6 +205,17 @@ class Automation:
         self._thread = Thread(target=self._run, args=(act, run, carry_out), daemon=True)
         self._thread.start()
         return True
+
+    def _is_fork(self, session: Session) -> bool:
+        """Say whether it is a fork of ours that nobody has gone on with yet: it was dealt with."""
+        from ..core.compaction.receipts import Receipts
+        from .subjects import state_folder
+
+        written = Receipts(state_folder(self._writer.path)).written_for(session.session_id)
+        return any(
+            each.new_session_id == session.session_id and each.at >= (session.last_activity_at or 0)
+            for each in written
+        )
 
     def _run(self, act: Act, run: AutomaticRun, carry_out: CarryOut) -> None:
         done: Done | None = None

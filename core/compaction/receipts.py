@@ -111,6 +111,10 @@ class Receipts:
         """List those whose id begins so."""
         return [each for each in self.all() if each.receipt_id.startswith(start)]
 
+    def written_for(self, session_id: str) -> list[Receipt]:
+        """List what changed or made a session, newest first."""
+        return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
+
     def write(self, receipt: Receipt) -> None:
         """Keep a receipt as it stands now."""
         make_folder(self.folder)

@@ -415,9 +415,10 @@ def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
     started: Callable[..., Automation],
     clock: Clock,
     writer: Writer,
+    collector: Collector,
     told: list[str],
 ) -> None:
-    """002-08 and 002-37: recovery.auto, once for one refusal."""
+    """002-08 and 002-37: recovery.auto, once for one refusal, and not again in the fork."""
     (project / ".ctxtop.toml").write_text('mode = "auto"\n[recovery]\nauto = true\n')
     words = '400 {"type":"error","error":{"type":"invalid_request_error","message":"%s"}}'
     details = words % "prompt is too long: 210000 tokens > 200000 maximum"
@@ -426,8 +427,12 @@ def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
     lines.append(refusal("Prompt is too long", at=5, **said))
     before = write(path, chain(*lines)).read_bytes()
     old(path)
-    looked(started(), clock, 30)
+    automation = started()
+    looked(automation, clock, 30)
+    collector.scan()
+    looked(automation, clock, 30)
     assert path.read_bytes() == before
+    assert len([*path.parent.glob("*.jsonl")]) == 2
     (receipt,) = Receipts(state_folder(writer.path)).all()
     assert receipt.mode is Mode.FORK
     assert receipt.automatic == "it ended in token_limit_exceeded"

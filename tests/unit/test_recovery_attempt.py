@@ -22,9 +22,8 @@ from ctxtop.core.compaction.recovery.run import (
 )
 from ctxtop.core.compaction.recovery.settings import RecoverySettings, Step
 from ctxtop.core.processes import start_of
-from ctxtop.core.store.recovery_rows import KEPT_MS
-from ctxtop.core.store.recovery_rows import LOST_MS as RUN_LOST_MS
 from ctxtop.core.store.recovery_rows import (
+    KEPT_MS,
     AutomaticRun,
     automatic_runs,
     begin_automatic,
@@ -33,6 +32,7 @@ from ctxtop.core.store.recovery_rows import (
     end_automatic,
     read_run,
 )
+from ctxtop.core.store.recovery_rows import LOST_MS as RUN_LOST_MS
 from ctxtop.core.store.writer import Writer
 
 from .. import transcripts as made

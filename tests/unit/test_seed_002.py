@@ -441,7 +441,7 @@ def r78(_: Path) -> None:
 
 def r79(path: Path) -> None:
     mended = mend(path, empty_answer())
-    assert any("fills 1 empty messages" in line for line in lines_of(mended, None))
+    assert any("fills 1 empty message:" in line for line in lines_of(mended, None))
 
 
 # 1.2.10 Going back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from ...core.compaction import plan as plans
@@ -9,7 +10,8 @@ from ...core.compaction import receipts
 from ...core.compaction.limit_errors import LimitErrorType
 from ...core.compaction.recovery.settings import Step
 from ..formats import tokens
-from .columns import Cell, Column, draw, terminal_width
+from .checks import plural
+from .columns import GAP, SHORTEST, Cell, Column, draw, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,9 +90,10 @@ def lines_of(recovery: Recovery, resumed: Resumed | None) -> list[str]:
 
 def _ended(recovery: Recovery) -> Iterator[str]:
     found = recovery.found
-    where = f"session {found.session_id[:8]}"
-    line = f"; line {found.line} of its transcript" if found.line else ""
-    yield f"{where} ended in {ENDED_IN.get(found.error_type, 'a prompt that is too long')}{line}"
+    what = ENDED_IN.get(found.error_type, "a prompt that is too long")
+    yield f"session {found.session_id[:8]} ended in {what}"
+    if found.line is not None:
+        yield f"  line {found.line} of its transcript"
     if found.current_tokens is not None and found.max_tokens is not None:
         over = tokens(found.current_tokens - found.max_tokens)
         sizes = f"{tokens(found.current_tokens)} of {tokens(found.max_tokens)}, {over} too many"
@@ -102,6 +105,8 @@ def _ended(recovery: Recovery) -> Iterator[str]:
 
 def _steps(recovery: Recovery) -> Iterator[list[Cell | str]]:
     tried = {each.step: each for each in recovery.choice.tried}
+    names = max((len(step) for step in recovery.steps), default=0)
+    width = max(SHORTEST, terminal_width() - names - len(GAP) * 2 - 1)
     for step in recovery.steps:
         proposal = tried.get(step)
         if proposal is None:
@@ -110,7 +115,10 @@ def _steps(recovery: Recovery) -> Iterator[list[Cell | str]]:
             )
             yield [step.value, "", Cell(why, "quiet")]
         elif proposal.missing:
-            yield [step.value, _NO, f"{proposal.missing.why}{_hint(proposal)}"]
+            first, *more = wrap(f"{proposal.missing.why.rstrip(chr(46))}{_hint(proposal)}", width)
+            yield [step.value, _NO, first]
+            for each in more:
+                yield ["", "", each]
         else:
             yield [step.value, _YES, _what(recovery, proposal)]
 
@@ -124,15 +132,16 @@ def _what(recovery: Recovery, proposal: Proposal) -> str:
     plan = recovery.choice.plan
     if plan is None:
         return ""
+    count = len(proposal.operations)
     did = {
-        Step.FIX_EMPTY: "fills {} empty messages",
-        Step.TRUNCATE: "truncates the {} largest results",
-        Step.AGGRESSIVE: "truncates {} results",
+        Step.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
+        Step.TRUNCATE: f"truncates the largest, {plural(count, 'result')}",
+        Step.AGGRESSIVE: f"truncates {plural(count, 'result')}",
         Step.SUMMARIZE: "a summary takes the place of what was",
         Step.REVERT: "goes back before your last prompt",
-    }.get(proposal.step, "leaves out {} things that are said twice")
+    }.get(proposal.step, f"leaves out {plural(count, 'thing')} said twice or superseded")
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    return f"{did.format(len(proposal.operations))}: {sizes}"
+    return f"{did}: {sizes}"
 
 
 def _operations(recovery: Recovery) -> Iterator[str]:
