@@ -76,6 +76,10 @@ class Afterwards:
         """Make a session smaller where its project has opted in; a scan alone never does."""
         self._automation.look()
 
+    def finish(self, seconds: float) -> None:
+        """Wait so long for what is under way by itself, and tell how it ended."""
+        self._automation.wait(seconds)
+
     def keep_lines(self, shown: set[str]) -> None:
         """Keep for the status line what its own last words changed."""
         if shown:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.compaction.automation import Situation, Verdict
+    from ..core.compaction.limit_errors import LimitErrorType
     from ..core.policy.policy import Policy
     from ..core.sessions import Session
     from ..core.store.writer import Writer
@@ -121,6 +122,7 @@ class Automation:
     def _begin_first(self, moment: int) -> None:
         from ..core import fleet
         from ..core.compaction.automation import may_act, should_act
+        from ..core.compaction.recovery.detection import mendable
 
         db, policies = self._writer.connection, self._files.policies
         runs = automatic_runs(db, moment - REMEMBERED_MS)
@@ -130,8 +132,9 @@ class Automation:
                 continue
             own = [each for each in runs if each.session_id == session.session_id]
             situation = self._situation(session, own, moment)
-            if session.refusal is not None:
-                begun = self._mend(session, policy, situation)
+            error = mendable(session.refusal)
+            if error is not None:
+                begun = self._mend(session, policy, situation, error.error_type)
             else:
                 verdict = should_act(policy, situation)
                 self._tell_no(session, verdict)
@@ -166,19 +169,17 @@ class Automation:
             is_running=any(each.outcome is None and moment - each.at < LOST_MS for each in own),
         )
 
-    def _mend(self, session: Session, policy: Policy, situation: Situation) -> bool:
+    def _mend(
+        self, session: Session, policy: Policy, situation: Situation, ended_in: LimitErrorType
+    ) -> bool:
         """Mend what ended in a refusal, once for each refusal (002-37)."""
         from ..core.compaction.automation import should_mend
-        from ..core.compaction.limit_errors import parse_anthropic_token_limit_error
 
-        error = parse_anthropic_token_limit_error(session.refusal)
-        if error is None:
-            return False
         run = read_run(self._writer.connection, session.session_id)
         done_at = run.changed_at if run else None
         verdict = should_mend(policy, situation, done_at)
         return verdict.act and self._begin(
-            session, policy, situation, f"it ended in {error.error_type}", self._ways.mend
+            session, policy, situation, f"it ended in {ended_in}", self._ways.mend
         )
 
     def _begin(

@@ -6,11 +6,15 @@ import hashlib
 import json
 import os
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from ctxtop.collectors import acting
 from ctxtop.collectors.acting import Act, Done
+from ctxtop.collectors.asking import ask as ask_module
+from ctxtop.collectors.asking.outcome import Outcome, Via
 from ctxtop.collectors.automation import LOOK_MS, Automation, Ways, own_ways
 from ctxtop.collectors.folder import Trouble
 from ctxtop.collectors.policy_files import PolicyFiles
@@ -37,9 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ctxtop.collectors.asking.ask import Subject
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.compaction.plan import Plan
     from ctxtop.core.store.writer import Writer
+
+    from ..recorder import Recorder
 
 NOW = START_MS + 600_000
 TOLD = Trouble("compacted session 11111111 by itself", "≈ 50k tokens", "undo: …")
@@ -452,3 +460,87 @@ def test_a_refused_session_is_only_told_of_without_that(
     old(path)
     looked(started(), clock, 5)
     assert kept(writer) == []
+
+
+def test_another_refusal_keeps_nothing_from_being_compacted(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    path: Path,
+    project: Path,
+) -> None:
+    session()
+    append(path, [refusal("API Error: 529 overloaded", at=9, cwd=str(project))])
+    looked(started(worker), clock)
+    assert worker.asked == [SESSION]
+
+
+def test_what_is_opened_after_the_plan_is_left(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    plan = acting._plan
+
+    def then_opened(act: Act) -> Plan:
+        planned = plan(act)
+        opened(claude, "idle")
+        return planned
+
+    monkeypatch.setattr(acting, "_plan", then_opened)
+    looked(started(), clock)
+    assert path.read_bytes() == before
+    assert len(told) == 1
+    assert "the session is open in process" in told[0]
+
+
+def test_the_client_does_it_where_the_policy_says_so(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a run of its own, which is for a session nobody has open; never in a live one."""
+    ways: list[Via] = []
+
+    def ask(subject: Subject, via: Via, _text: str) -> Outcome:
+        ways.append(via)
+        return Outcome(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+
+    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
+    (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    assert ways == [Via.CLI]
+    assert path.read_bytes() == before
+    (run,) = kept(writer)
+    assert run.left_tokens == 24_000
+    assert "by the client: 175000 to 24000 tokens" in told[0]
+
+
+def test_the_collector_s_own(
+    path: Path, project: Path, collector: Collector, recorder: Recorder, writer: Writer
+) -> None:
+    """From the files to the notice, with nothing put in its place."""
+    ago = datetime.now(UTC) - timedelta(minutes=10)
+    lines = [line | {"timestamp": ago.isoformat()} for line in worked(project)]
+    before = write(path, lines).read_bytes()
+    old(path)
+    collector.scan()
+    assert kept(writer) == []
+    collector.afterwards.act()
+    collector.afterwards.finish(30)
+    assert path.read_bytes() != before
+    (notice,) = recorder.notices
+    assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")

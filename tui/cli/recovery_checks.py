@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...core.compaction.limit_errors import LimitErrorType, parse_anthropic_token_limit_error
 from ...core.compaction.recovery.attempt import freed
+from ...core.compaction.recovery.detection import mendable
 from ...core.compaction.recovery.run import AT_WORK
 from ...core.store.recovery_rows import LOST_MS, all_runs, automatic_runs
 from .checks import Check, plural, well, wrong
@@ -43,21 +43,13 @@ def _ended(sessions: Sequence[Session], receipts: Sequence[Receipt], now_ms: int
         last = session.last_activity_at or 0
         return done_at.get(session.session_id, -1) < last and now_ms - last < RECENT_MS
 
-    ended = [each for each in sessions if is_mendable(each) and is_new(each)]
+    ended = [each for each in sessions if mendable(each.refusal) and is_new(each)]
     if not ended:
         return well(name, f"none in {RECENT_MS // 86_400_000} days that was not mended")
     named = ", ".join(f"{each.session_id[:8]} ({each.title})" for each in ended[:NAMED])
     more = f" and {len(ended) - NAMED} more" if len(ended) > NAMED else ""
     detail = f"{plural(len(ended), 'session')} ended in one: {named}{more}"
     return well(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans how to mend it")
-
-
-def is_mendable(session: Session) -> bool:
-    """Say whether a session ended in what recovery is for."""
-    error = parse_anthropic_token_limit_error(session.refusal) if session.refusal else None
-    if session.too_long is not None:
-        return True
-    return error is not None and error.error_type is LimitErrorType.NON_EMPTY_CONTENT
 
 
 def _locks(db: sqlite3.Connection, now_ms: int) -> Check:
