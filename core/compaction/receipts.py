@@ -87,6 +87,8 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """None while nothing was written."""
     pending: Version | None = None
     """What is about to be written."""
+    automatic: str | None = None
+    """Why ctxtop did it by itself; None where a person asked."""
 
 
 class _Kept(_Facts, frozen=True, kw_only=True):
@@ -136,6 +138,10 @@ class Receipts:
     def find(self, start: str) -> list[Receipt]:
         """List those whose id begins so."""
         return [each for each in self.all() if each.receipt_id.startswith(start)]
+
+    def written_for(self, session_id: str) -> list[Receipt]:
+        """List what changed or made a session, newest first."""
+        return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
 
     def write(self, receipt: Receipt) -> None:
         """Keep a receipt as it stands now, after its plan."""
@@ -204,6 +210,7 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
         "new_session_id": receipt.new_session_id,
         "mode": receipt.mode.value,
         "state": receipt.state.value,
+        "automatic": receipt.automatic,
         "at": receipt.at,
         "backup": receipt.backup,
         "verified": list(receipt.verified),

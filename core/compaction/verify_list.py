@@ -86,9 +86,12 @@ def same_list(seen: Seen) -> str | None:
         return _kept_but_not_sent(seen)
     removed, edited = seen.removed, seen.edited
     expected = [each.uuid for each in seen.listed if each.line not in removed]
-    changed = {each.uuid for each in seen.before if each.line in edited}
+    answers = {each.message_id for each in seen.before if each.line in edited} - {None}
+    changed = {
+        each.uuid for each in seen.before if each.line in edited or each.message_id in answers
+    }
     was = set(expected)
-    # What was empty and is filled is sent from now on: recovery does that.
+    # What was empty and is filled is sent from now on, with the thoughts of the same answer.
     found = [each.uuid for each in seen.sent if each.uuid in was or each.uuid not in changed]
     if found != expected:
         gone = len(was - set(found))

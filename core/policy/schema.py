@@ -188,6 +188,7 @@ _KEYS: Final = (
         "the smallest window that is very large",
     ),
     Key("compact.strategy", Word(_STRATEGIES), "native", "", "how a context is made smaller"),
+    Key("compact.by", Word(("plan", "client")), "plan", "", "who does it in mode auto"),
     Key("compact.min_messages", _COUNT, 6, "messages", "below this nothing is compacted"),
     Key("compact.min_tokens", _TOKENS, 50_000, "tokens", "below this nothing is compacted"),
     Key(
@@ -238,7 +239,6 @@ _KEYS: Final = (
         "what is tried after a prompt that is too long",
     ),
     Key("recovery.auto", Flag(), _NO, "", "recover without being asked"),
-    Key("recovery.auto_resume", Flag(), _NO, "", "go on after an error of thinking"),
     Key("recovery.aggressive", Flag(), _NO, "", "truncate many results at once"),
     Key("recovery.dcp", Flag(), _NO, "", "prune what is superseded"),
     Key("recovery.target_ratio", _RATIO, 0.5, "ratio", "truncated until this is in use"),

@@ -18,10 +18,9 @@ from .receipts_check import checked_of
 from .times import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ...core.compaction.receipts import Receipt
-    from ...core.store.recovery_rows import AutomaticRun
 
 TICK_CELLS: Final = 34
 """Of one check with its words: two of them stand beside each other in 80 columns."""
@@ -57,16 +56,6 @@ _OPERATIONS: Final = (
 )
 
 
-def was_automatic(receipt: Receipt, runs: Collection[AutomaticRun]) -> bool:
-    """Say whether a policy wanted it: it was made while such a run of its session was at work."""
-    return any(
-        run.session_id == receipt.session_id
-        and run.at <= receipt.at
-        and (run.ended_at is None or receipt.at <= run.ended_at)
-        for run in runs
-    )
-
-
 def why_not_undoable(receipt: Receipt, state: Path) -> str | None:
     """Say why it cannot be taken back; None where it can. The copy's content is not read."""
     if receipt.state is State.UNDONE:
@@ -81,7 +70,7 @@ def why_not_undoable(receipt: Receipt, state: Path) -> str | None:
     return None
 
 
-def record_of(receipt: Receipt, state: Path, runs: Collection[AutomaticRun]) -> dict[str, Any]:
+def record_of(receipt: Receipt, state: Path) -> dict[str, Any]:
     """Say a receipt for programs (commands.md, `ctxtop receipts`)."""
     plan = receipt.plan
     why_not = why_not_undoable(receipt, state)
@@ -92,19 +81,16 @@ def record_of(receipt: Receipt, state: Path, runs: Collection[AutomaticRun]) -> 
         "bytes_saved": plan.bytes_before - plan.bytes_after,
         "can_be_undone": why_not is None,
         "why_not": why_not,
-        "automatic": was_automatic(receipt, runs),
     }
 
 
-def whole_record_of(
-    receipt: Receipt, state: Path, runs: Collection[AutomaticRun]
-) -> dict[str, Any]:
+def whole_record_of(receipt: Receipt, state: Path) -> dict[str, Any]:
     """Say one receipt for programs, with what its operations were about.
 
     Whether it can be taken back is tried out.
     """
     checked = checked_of(receipt, state)
-    record = record_of(receipt, state, runs)
+    record = record_of(receipt, state)
     record |= {"can_be_undone": checked["can_be_undone"], "why_not": checked["why"]}
     for said, each in zip(record["operations"], receipt.plan.operations, strict=True):
         said |= {
@@ -141,7 +127,7 @@ def applied_lines(receipt: Receipt) -> list[str]:
     ]
 
 
-def list_lines(found: Sequence[Receipt], state: Path, runs: Collection[AutomaticRun]) -> list[str]:
+def list_lines(found: Sequence[Receipt], state: Path) -> list[str]:
     """Lay out `ctxtop receipts`."""
     rows: list[list[Cell | str]] = [
         [
@@ -152,7 +138,7 @@ def list_lines(found: Sequence[Receipt], state: Path, runs: Collection[Automatic
             _strategies(each),
             tokens(each.plan.before_tokens - each.plan.after_tokens),
             _state(each, state),
-            "itself" if was_automatic(each, runs) else "you",
+            "itself" if each.automatic else "you",
         ]
         for each in found
     ]
@@ -163,7 +149,7 @@ def list_lines(found: Sequence[Receipt], state: Path, runs: Collection[Automatic
     ]
 
 
-def whole_lines(receipt: Receipt, state: Path, runs: Collection[AutomaticRun]) -> list[str]:
+def whole_lines(receipt: Receipt, state: Path) -> list[str]:
     """Lay out `ctxtop receipts ID`."""
     width = terminal_width()
     undone = receipt.now.undone if receipt.now else ()
@@ -179,7 +165,7 @@ def whole_lines(receipt: Receipt, state: Path, runs: Collection[AutomaticRun]) -
         ]
         for number, each in enumerate(receipt.plan.operations, 1)
     ]
-    by = "by itself, as the policy says" if was_automatic(receipt, runs) else "asked for"
+    by = f"by itself: {receipt.automatic}" if receipt.automatic else "asked for"
     return [
         beside("receipt", f"{receipt.receipt_id}  {moment(receipt.at)}  {by}"),
         *_what_was_done(receipt, width),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from typing import TYPE_CHECKING
-
 import click
 
 from ..places import find_places
@@ -13,10 +9,6 @@ from .emit import emit
 from .options import chosen, common
 from .report import USAGE
 from .undo_command import find_receipt, state_folder
-
-if TYPE_CHECKING:
-    from ...core.store.recovery_rows import AutomaticRun
-    from ..places import Places
 
 
 @click.command()
@@ -41,30 +33,15 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool) -> 
         from .receipts_check import check
 
         return check(context, state)
-    runs = _automatic_runs(places)
     if receipt is not None:
         one = find_receipt(places, receipt)
         if one is None:
             return USAGE
-        record = lines.whole_record_of(one, state, runs)
-        return emit(context, record, lambda: lines.whole_lines(one, state, runs))
+        record = lines.whole_record_of(one, state)
+        return emit(context, record, lambda: lines.whole_lines(one, state))
     found = Receipts(state).all()
     return emit(
         context,
-        [lines.record_of(each, state, runs) for each in found],
-        lambda: lines.list_lines(found, state, runs) if found else ["no receipts yet"],
+        [lines.record_of(each, state) for each in found],
+        lambda: lines.list_lines(found, state) if found else ["no receipts yet"],
     )
-
-
-def _automatic_runs(places: Places) -> list[AutomaticRun]:
-    """List what a policy wanted; nothing where there is no store that says so."""
-    from ...core.store.database import StoreError, open_reader
-    from ...core.store.recovery_rows import automatic_runs
-
-    if not places.store.exists():
-        return []
-    try:
-        with closing(open_reader(places.store)) as db:
-            return automatic_runs(db, 0)
-    except (StoreError, sqlite3.Error):
-        return []

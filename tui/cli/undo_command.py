@@ -37,28 +37,17 @@ def say_refused(error: NotAppliedError) -> int:
 
 
 def state_folder(places: Places) -> Path:
-    """Name the folder of copies, receipts and locks: beside the store, outside of the client's."""
-    return places.store.with_name(f"{places.store.name}.compaction")
+    """Name the folder of copies, receipts and locks."""
+    from ...collectors import subjects
+
+    return subjects.state_folder(places.store)
 
 
 def subject_of(places: Places, session_id: str, transcript: Path, cwd: str | None) -> Subject:
     """Look after a session: its transcript is read, and the client's registry is asked."""
-    from ...collectors.registry import read_registry
-    from ...collectors.transcripts.conversation import read_conversation
-    from ...core.compaction.subject import Subject
+    from ...collectors import subjects
 
-    def held_by(asked: str) -> str | None:
-        live = (each for each in read_registry(places.folder) if each.session_id == asked.lower())
-        return next((f"process {each.pid}" for each in live), None)
-
-    return Subject(
-        session_id=session_id,
-        transcript=transcript,
-        cwd=cwd,
-        state=state_folder(places),
-        read=read_conversation,
-        held_by=held_by,
-    )
+    return subjects.subject_of(places.folder, places.store, session_id, transcript, cwd)
 
 
 @click.command()
