@@ -91,7 +91,7 @@ def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
         out = run("--level", "3").out
         lines = out.split("\n")
         assert all(len(line) <= width for line in lines), max(lines, key=len)
-        assert "Read /src/0.py" in out
+        assert "Read /src/1.py" in out
         assert re.search(r"  3  masked +old-results +\d+ +[\d,]+ +[\d,]+$", out, re.MULTILINE)
         assert re.search(r"^context +now +█+▏*", out, re.MULTILINE)
         assert re.search(r"^file +[\d,]+ → [\d,]+ bytes, [\d,]+ less$", out, re.MULTILINE)
