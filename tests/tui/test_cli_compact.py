@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction.verify import VERIFIED
+from ctxtop.tui.cli.check_words import WORDS
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -183,6 +185,11 @@ def test_after_it_was_applied_the_ways_on_are_said(
     assert "✓ V7  every call has its result" in out
     assert re.search(r"^go on +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
     assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: that one alone\)$", out, re.M)
+
+
+def test_every_check_has_words_that_fit_beside_each_other() -> None:
+    assert set(VERIFIED) <= set(WORDS)
+    assert all(len(each) <= 29 for each in WORDS.values())
 
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:
