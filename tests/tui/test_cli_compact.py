@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.verify import VERIFIED
-from ctxtop.tui.cli.check_words import WORDS
+from ctxtop.tui.cli import check_words
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -188,8 +188,8 @@ def test_after_it_was_applied_the_ways_on_are_said(
 
 
 def test_every_check_has_words_that_fit_beside_each_other() -> None:
-    assert set(VERIFIED) <= set(WORDS)
-    assert all(len(each) <= 29 for each in WORDS.values())
+    assert set(VERIFIED) <= set(check_words.WORDS)
+    assert all(len(each) <= 29 for each in check_words.WORDS.values())
 
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:
