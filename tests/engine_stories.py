@@ -10,8 +10,10 @@ import json
 import random
 import shutil
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -44,13 +46,13 @@ from .sessions_on_disk import (
 from .transcripts import SESSION, user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ctxtop.core.compaction.plan import Operation, Plan
 
 Act = str
 
-SESSIONS: Final = [turns(count, 60) for count in (2, 3, 4)]
+SESSIONS: Final = [turns(count, 30) for count in (2, 3)]
 TAILS: Final = (b"", b"", b'{"type":"user","uuid":"ha', b'{"type":"new","x":"\xff"}\r\n')
 
 STORIES: Final[dict[Mode, list[list[Act]]]] = {
@@ -124,7 +126,7 @@ class Story:
         self._masked_second: tuple[str, ...] = ()
         if self.random.random() < 0.3:
             self._put_sidecars()
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.15:
             self._put_old_receipts()
 
     @property
@@ -139,8 +141,10 @@ class Story:
 
     # What happens
 
-    def tell(self, acts: list[Act], faulty: int, befall: Callable[[Faults], None]) -> None:
-        """Let acts happen; one of them under faults."""
+    def tell(
+        self, acts: Sequence[Act], faulty: int, befall: Callable[[Faults], None], *, soon: bool
+    ) -> None:
+        """Let acts happen; one of them under faults. After that all is taken back, perhaps soon."""
         for number, act in enumerate(acts):
             if act == "go on":
                 self.client_writes()
@@ -151,6 +155,8 @@ class Story:
                 end = self._do(act, faults)
                 if number == faulty:
                     self.end, self.calls = end, faults.count
+                    if soon:
+                        break
         self._finish()
 
     def client_writes(self) -> None:
@@ -163,6 +169,10 @@ class Story:
         if writer.is_alive():
             self._waiting.append(writer)
         self.written[target].append(line)
+
+    def apply(self, faults: Faults) -> str:
+        """Carry a plan out while something happens; says how it ended."""
+        return self._under(faults, lambda: apply_plan(self._plan(), self.mode, self.subject))
 
     def _can(self, act: Act) -> bool:
         if act == "apply":
@@ -244,14 +254,10 @@ class Story:
             uuids = self._masked_second if act == "second" else ()
             self.layers[receipt.receipt_id] = Layer(plan, self.mode, target=fork, uuids=uuids)
             intended[receipt.receipt_id] = frozenset()
-        now = {
-            each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts
-        }
+        now = {each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts}
         self._require(now in (before, intended), f"{act}: {end}: the receipts say {now}")
         self._require((end == "done") <= (now == intended), f"{act}: done, but {now}")
-        self._require(
-            not end.startswith("refused") or now == before, f"{act}: {end}, but {now}"
-        )
+        self._require(not end.startswith("refused") or now == before, f"{act}: {end}, but {now}")
         self._require(all(each.pending is None for each in receipts), f"{act}: {end}: open")
         for receipt_id, each in now.items():
             self.layers[receipt_id].undone = set(each)
@@ -382,7 +388,10 @@ class Story:
         )
 
     def _put_sidecars(self) -> None:
-        for name, data in (("subagents/agent-a.jsonl", self.data), ("tool-results/t.txt", b"x")):
+        for name, data in (
+            ("subagents/agent-a.jsonl", self.data[:900]),
+            ("tool-results/t.txt", b"x"),
+        ):
             path = self.path.with_suffix("") / name
             path.parent.mkdir(parents=True)
             path.write_bytes(data)
@@ -446,35 +455,46 @@ def _with_masks(data: bytes, layer: Layer) -> bytes:
     for line in _lines(data):
         done = edits.get(_uuid(line))
         edit = done.edits[0] if done and id(done) in left else None
-        changed = isinstance(edit, Replace)
-        lines.append(replace_value(line, edit.pointer, edit.value.encode()) if changed else line)
+        if isinstance(edit, Replace):
+            line = replace_value(line, edit.pointer, edit.value.encode())  # noqa: PLW2901
+        lines.append(line)
     return b"".join(lines)
+
+
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder that no disk is waited for, where there is one."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 class Fate(NamedTuple):
     """What befalls which act of which story."""
 
+    seed: int
     mode: Mode
-    acts: list[Act]
+    acts: tuple[Act, ...]
     faulty: int
+    """Number of the act."""
     what: str
-    call: int
-    """0 for any."""
+    """Words of "kill", "fail" and "write"; none for nothing."""
+    call: int = 0
+    """Of the system's, counted from 1; 0 for any."""
 
 
-def every_fate(step: int) -> Iterator[Fate]:
-    """Give each call of each act its crash, its failure and its writer; or one in `step`."""
-    number = 0
+def every_fate(root: Path) -> Iterator[Fate]:
+    """Give each call of each act of each story its crash, its failure and its writer."""
+    seed = 0
     for mode, stories in STORIES.items():
         for acts in stories:
-            for faulty, act in enumerate(acts):
-                if act == "go on":
-                    continue
-                for call in range(1, LAST_CALL + 1):
-                    for what in ("kill", "fail", "write"):
-                        number += 1
-                        if number % step == 0:
-                            yield Fate(mode, acts, faulty, what, call)
+            for faulty in range(len(acts)):
+                for what in ("kill", "fail", "write") if acts[faulty] != "go on" else ():
+                    seed += 1
+                    fate = Fate(seed, mode, tuple(acts), faulty, "")
+                    calls = tell(fate, root).calls
+                    for call in range(1, calls + 1):
+                        yield fate._replace(what=what, call=call)
 
 
 def random_fate(seed: int) -> Fate:
@@ -483,22 +503,31 @@ def random_fate(seed: int) -> Fate:
     mode = choose.choice(list(Mode))
     acts = choose.choice(STORIES[mode])
     faulty = choose.choice([n for n, act in enumerate(acts) if act != "go on"])
-    return Fate(mode, acts, faulty, choose.choice(["kill and write", "fail", "write"]), 0)
+    what = choose.choice(["kill", "kill and write", "fail", "fail and write", "write"])
+    return Fate(seed, mode, tuple(acts), faulty, what)
 
 
-def tell(seed: int, fate: Fate, root: Path) -> Story:
+def tell(fate: Fate, root: Path) -> Story:
     """Tell one story. Raises CorruptedError where something is not as it should be."""
-    story = Story(seed, fate.mode, root)
+    story = Story(fate.seed, fate.mode, root)
     choose = story.random
 
     def befall(faults: Faults) -> None:
         if "kill" in fate.what:
             faults.kill_at = fate.call or choose.randint(1, LAST_CALL)
-        if fate.what == "fail":
+        if "fail" in fate.what:
             faults.fail_at = fate.call or choose.randint(1, LAST_CALL)
         if "write" in fate.what:
             calls = [fate.call] if fate.call else choose.choices(range(1, LAST_CALL), k=3)
             faults.then |= dict.fromkeys(calls, story.client_writes)
 
-    story.tell(fate.acts, fate.faulty, befall)
+    story.tell(fate.acts, fate.faulty, befall, soon=fate.call > 0)
     return story
+
+
+def told(fate: Fate, root: Path) -> Story:
+    """Tell one story; where it ends badly the error says which it was."""
+    try:
+        return tell(fate, root)
+    except CorruptedError as error:
+        raise CorruptedError(f"{error} in {fate}") from error
