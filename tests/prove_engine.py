@@ -13,13 +13,14 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from .engine_stories import LOST, CorruptedError, every_fate, in_memory, random_fate, told
+from .engine_fates import every_fate, in_memory, random_fate, told
+from .engine_stories import LOST, CorruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .engine_stories import Fate
+    from .engine_fates import Fate
 
 LEAST: Final = 10_000
 """Stories, of which so many are told."""

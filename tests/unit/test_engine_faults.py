@@ -13,18 +13,8 @@ import pytest
 from ctxtop.core.compaction import lease
 from ctxtop.core.compaction.receipts import Mode
 
-from ..engine_stories import (
-    LAST_CALL,
-    LOST,
-    STORIES,
-    CorruptedError,
-    Fate,
-    Story,
-    every_fate,
-    in_memory,
-    random_fate,
-    told,
-)
+from ..engine_fates import STORIES, Fate, every_fate, in_memory, random_fate, told
+from ..engine_stories import LAST_CALL, LOST, CorruptedError, Story
 from ..faults import Faults
 from ..sessions_on_disk import encoded
 from ..transcripts import user
