@@ -41,7 +41,7 @@ from .sessions_on_disk import (
     subject_of,
     turns,
 )
-from .transcripts import SESSION, user
+from .transcripts import SESSION, JsonLine, boundary, chained, encode, summary, user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,19 @@ if TYPE_CHECKING:
 
 Act = str
 
-SESSIONS: Final = [turns(count, 30) for count in (2, 3)]
+STRANGE: Final[tuple[JsonLine | bytes, ...]] = (
+    b"",
+    b"no JSON",
+    b'{"type":"note"}\r',
+    b'{"type":"new","x":"\xff"}',
+    '{"type":"new","x":"\u2028\x85"}'.encode(),
+    {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}, "sessionId": SESSION},
+    {"type": "progress", "data": {}},
+    user("aside", 50, isSidechain=True),
+    chained("attachment", 50, attachment={"type": "date", "content": "x"}),
+    chained("system", 50, subtype="turn_duration"),
+)
+"""Lines that lead nowhere, as they stand between others."""
 TAILS: Final = (b"", b"", b'{"type":"user","uuid":"ha', b'{"type":"new","x":"\xff"}\r\n')
 
 LAST_CALL: Final = 160
@@ -90,9 +102,8 @@ class Story:
         self.random: Final = random.Random(seed)
         self.mode: Final = mode
         self.root: Final = root
-        self.lines: Final = self.random.choice(SESSIONS)
-        tail = self.random.choice(TAILS)
-        self.data = encoded(self.lines) + tail
+        self.lines: Final = self._session()
+        self.data = encode(self.lines) + self.random.choice(TAILS)
         shutil.rmtree(root, ignore_errors=True)
         self.subject = at_rest(root, self.data)
         self.layers: dict[str, Layer] = {}
@@ -336,13 +347,33 @@ class Story:
 
     # What there is in the beginning
 
+    def _session(self) -> list[JsonLine | bytes]:
+        """Turns, perhaps behind a compaction, and strange lines in between."""
+        lines: list[JsonLine | bytes] = [*turns(self.random.choice([2, 3]), 30)]
+        if self.random.random() < 0.3:
+            *before, last = turns(1, 30)
+            middle = boundary(logicalParentUuid=last["leafUuid"])
+            end = summary(parentUuid=middle["uuid"])
+            first = _line(lines, '"user"')
+            lines[first - 1] = _as_line(lines[first - 1]) | {"parentUuid": end["uuid"]}
+            lines[:1] = [*before, middle, end]
+        for strange in self.random.choices(STRANGE, k=self.random.randint(0, 3)):
+            lines.insert(self.random.randint(1, len(lines) - 1), strange)
+        return lines
+
+    def _results(self) -> list[int]:
+        """Number the results that are sent, counted from 1."""
+        known = [_as_line(each) for each in self.lines]
+        after = max((n for n, each in enumerate(known) if "compactMetadata" in each), default=0)
+        return [n for n in result_lines(known) if n > after]
+
     def _plan(self) -> Plan:
-        leaf = self.lines[-1]["leafUuid"]
+        leaf = _as_line(self.lines[-1])["leafUuid"]
         envelope = Envelope(SESSION, leaf, "2026-11-20T12:00:00.000Z")
         appended = summary_lines(envelope, Kept("SUMMARY", [leaf], 9, 1), "boundary", "summary")
         done = [operation(*appended, level=Harm.SUMMARY)]
         if self.mode is not Mode.APPEND:
-            numbers = result_lines(self.lines)
+            numbers = self._results()
             chosen = self.random.sample(numbers, self.random.randint(1, len(numbers) - 1))
             done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
             if self.random.random() < 0.3:
@@ -354,17 +385,16 @@ class Story:
         data = self.path.read_bytes()
         (first,) = self.layers.values()
         touched = {each.line for each in first.plan.operations}
-        uuids = [
-            str(self.lines[n - 1]["uuid"]) for n in result_lines(self.lines) if n not in touched
-        ]
+        uuids = [_as_line(self.lines[n - 1])["uuid"] for n in self._results() if n not in touched]
         found = [(n, _uuid(line)) for n, line in enumerate(data.split(b"\n"), 1)]
         self._masked_second = tuple(uuid for _, uuid in found if uuid in uuids)
         numbers = [n for n, uuid in found if uuid in uuids]
         return plan_of(data, masks(data, numbers, "[second]"))
 
     def _without_a_thought(self) -> Operation:
-        thought, call = 3, 4
-        parent = json.dumps(self.lines[thought - 1]["parentUuid"])
+        call = _line(self.lines, '"tool_use"', self._results()[0] - 3)
+        thought = _line(self.lines, '"thinking"', call - 3)
+        parent = json.dumps(_as_line(self.lines[thought - 1])["parentUuid"])
         return operation(
             Remove(*place(self.data, thought)),
             Replace(*place(self.data, call), "/parentUuid", parent),
@@ -410,6 +440,17 @@ class Story:
                 )
                 if is_needed or number >= 3:
                     self.needed.append(name)
+
+
+def _as_line(line: JsonLine | bytes) -> JsonLine:
+    return {} if isinstance(line, bytes) else line
+
+
+def _line(lines: Sequence[JsonLine | bytes], text: str, after: int = 0) -> int:
+    """Number the first line that holds a text, counted from 1."""
+    return next(
+        n for n, each in enumerate(lines, 1) if n > after and text in json.dumps(_as_line(each))
+    )
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-STEP: Final = 17
+STEP: Final = 12
 """Of all calls of all acts one in so many is let fail, crash or wait for a writer."""
 
 RANDOM: Final = 250
