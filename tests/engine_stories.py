@@ -208,7 +208,8 @@ class Story:
             try:
                 act()
             except KilledError:
-                name, _ = faults.log[-1]
+                # All that it tries afterwards has no effect.
+                name, _ = faults.log[(faults.kill_at or 0) - 1]
                 return f"crashed at {name}"
             except NotAppliedError as error:
                 return f"refused: {error.refusals[0].check}"
