@@ -145,3 +145,40 @@ def test_what_a_policy_wanted_is_marked(
     ]
     assert run(capsys, monkeypatch, "receipts") == 0
     assert "itself" in capsys.readouterr().out
+
+
+def test_receipts_print_nothing_that_the_session_says(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of(find_places(None, None), SESSION, transcript, None)
+    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), Mode.IN_PLACE, subject)
+    for words in (("receipts", "--json"), ("receipts",), ("receipts", "--check", "--json")):
+        assert run(capsys, monkeypatch, *words) == 0
+        printed = capsys.readouterr().out
+        assert not any(text in printed for text in ("Bash", "ls 0", "masked", "Done", "Please"))
+
+
+def test_a_check_says_what_cannot_be_taken_back(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "receipts", "--check") == 0
+    assert "no receipts yet" in capsys.readouterr().out
+    places = find_places(None, None)
+    subject = subject_of(places, SESSION, transcript, None)
+    plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
+    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    assert run(capsys, monkeypatch, "receipts", "--check") == 0
+    assert capsys.readouterr().out == f"{done.receipt_id}  ok\n"
+    (backup,) = (state_folder(places) / "backups").iterdir()
+    backup.rename(backup.with_suffix(".away"))
+    assert run(capsys, monkeypatch, "receipts", "--check", "--json") == 1
+    (said,) = json.loads(capsys.readouterr().out)
+    assert (said["receipt_id"], said["can_be_undone"], said["check"]) == (
+        done.receipt_id, False, "backup",
+    )  # fmt: skip
+    assert str(backup) in said["what_to_do"]
+    backup.with_suffix(".away").rename(backup)
+    (plan_file,) = (state_folder(places) / "plans").iterdir()
+    plan_file.unlink()
+    assert run(capsys, monkeypatch, "receipts", "--check") == 1
+    assert f"{done.receipt_id}  unreadable: " in capsys.readouterr().out
