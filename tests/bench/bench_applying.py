@@ -1,20 +1,20 @@
 """What it costs to carry a plan out and to take it back, against copying the file.
 
 Run it as a module: `python -m tests.bench.bench_applying [NAME ...]`, with the names of
-bench_planning. Copying is to read the file, hash it and write it, and let it reach the disk. Every
-step runs in a process of its own, once for the time and once for the memory, which Python's own
-count of its allocations gives, without the plan that was read before.
+bench_planning. Copying is to read the file, write it, let it reach the disk, and hash what was
+written. Every step runs in a process of its own; memory is that process's growth to its peak,
+with the plan that it reads.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -104,21 +104,22 @@ STEPS: Final[dict[str, Callable[[Path], None]]] = {
 }
 
 
-def measure(step: str, path: Path, kind: str) -> dict[str, float]:
-    """Do one step; gives seconds on the clock and of the processor, or bytes at the peak."""
+def measure(step: str, path: Path) -> dict[str, float]:
+    """Do one step; gives seconds on the clock and of the processor, and bytes at the peak."""
     planning.counter_of()
-    if kind == "--memory":
-        tracemalloc.start()
-        STEPS[step](path)
-        return {"peak": tracemalloc.get_traced_memory()[1]}
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, worked = time.perf_counter(), time.process_time()
     STEPS[step](path)
-    return {"seconds": time.perf_counter() - began, "cpu": time.process_time() - worked}
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu": time.process_time() - worked,
+        "peak": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) * 1024,
+    }
 
 
-def measured(step: str, path: Path, kind: str) -> dict[str, float]:
+def measured(step: str, path: Path) -> dict[str, float]:
     """Do one step in a process of its own."""
-    words = [sys.executable, "-m", "tests.bench.bench_applying", kind, step, str(path)]
+    words = [sys.executable, "-m", "tests.bench.bench_applying", "--one", step, str(path)]
     said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     found: dict[str, float] = json.loads(said)
     return found
@@ -141,22 +142,20 @@ def main(names: list[str]) -> None:
 
 
 def print_steps(path: Path) -> None:
-    """Do each step twice, with the file as it has to be before it."""
-    took: dict[str, dict[str, float]] = {}
-    for kind in ("--time", "--memory"):
-        for step in STEPS:
-            took.setdefault(step, {}).update(measured(step, path, kind))
-    for step, found in took.items():
-        copies = found["seconds"] / took["copy"]["seconds"]
+    """Do each step, with the file as the one before left it."""
+    copied = 0.0
+    for step in STEPS:
+        found = measured(step, path)
+        copied = copied or found["cpu"]
         print(
             f"  {step:9} {found['seconds']:6.2f} s ({found['cpu']:.2f} s of work),"
-            f" {copies:5.1f} copies; at most {found['peak'] / _MB:.1f} MB",
+            f" {found['cpu'] / copied:5.1f} copies; at most {found['peak'] / _MB:.1f} MB",
             flush=True,
         )
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["--time"], ["--memory"]):
-        print(json.dumps(measure(sys.argv[2], Path(sys.argv[3]), sys.argv[1])))
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measure(sys.argv[2], Path(sys.argv[3]))))
     else:
         main(sys.argv[1:] or [*planning.SHAPES, planning.MADE])
