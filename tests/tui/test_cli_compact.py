@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction import limits
 from ctxtop.core.compaction.verify import VERIFIED
-from ctxtop.tui.cli import check_words
+from ctxtop.tui.cli import check_words, compact_plan
+from ctxtop.tui.cli.report import UNSAFE
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -226,3 +228,17 @@ def test_the_next_command_is_the_same_with_something_more(
     assert typed[:3] == ["ctxtop", "--config-dir", str(folder)]
     assert call_ctxtop(*typed[1:]).code == 0
     assert not transcript.exists()
+
+
+def test_a_large_transcript_needs_force(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_plan, "LARGEST_BYTES", 50_000)
+    monkeypatch.setattr(limits, "LARGE_BYTES", 50_000)
+    refused = run("--apply")
+    assert refused.code == UNSAFE
+    note, why = refused.err.splitlines()
+    assert note == "ctxtop: the transcript has 1 MB: planning and applying take a while"
+    assert "more than the 0 MB" in why
+    assert "say --force" in why
+    assert run("--force", "--apply").code == 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ...core.compaction.limits import size_note
 from ...core.compaction.plan import as_record
 from .again import again
 from .compact_options import aims, asked_of
@@ -81,6 +82,9 @@ def compact(
     except RefusedError as error:
         say(str(error))
         return USAGE
+    note = size_note(plan.bytes_before)
+    if note:
+        say(note)
     if plan.refused and (is_applied or not plan.operations):
         return _refused(context, plan)
     if is_applied:

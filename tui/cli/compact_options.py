@@ -60,6 +60,7 @@ _OPTIONS: Final = (
     click.option(
         "--to", metavar="PROMPT", help=f"Of revert: a prompt's line, its uuid's start, or {LAST}."
     ),
+    click.option("--force", is_flag=True, help="Also a transcript of more than 200 MB."),
 )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ...core.compaction.limits import LARGEST_BYTES, UNLIMITED
 from ...core.compaction.plan import Harm
 from ...core.trigger import BUFFER, RESERVE
 from .report import RefusedError
@@ -59,6 +60,8 @@ class Asked(msgspec.Struct, frozen=True):
     """Tokens."""
     provider: str | None = None
     model: str | None = None
+    force: bool = False
+    """Also a transcript that is larger than any that is changed unasked."""
 
     @property
     def whole(self) -> str | None:
@@ -115,10 +118,19 @@ def plan_for(found: Reading, session: Session, asked: Asked, cache: Path, live: 
 
     transcript = found.places.folder.projects / session.path
     count = read_estimator(found.db).of
+    largest = UNLIMITED if asked.force else LARGEST_BYTES
     try:
         if asked.whole:
             make = make_of(asked, summary_settings(found.policies.of(session.cwd)), session, cache)
-            return plan_whole(session.session_id, transcript, entries_from, count, make, live=live)
+            return plan_whole(
+                session.session_id,
+                transcript,
+                entries_from,
+                count,
+                make,
+                live=live,
+                largest=largest,
+            )
         keep = TOOL_TURNS if asked.keep is None else asked.keep
         return plan_transcript(
             session.session_id,
@@ -128,6 +140,7 @@ def plan_for(found: Reading, session: Session, asked: Asked, cache: Path, live: 
             aim=_aim(session, asked),
             protection=Protection(tool_turns=keep),
             live=live,
+            largest=largest,
         )
     except OSError as error:
         why = error.strerror or error
