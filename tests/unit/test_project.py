@@ -208,6 +208,24 @@ def test_an_error_keeps_what_was_attached_before_it_apart() -> None:
     assert sent([*lines, entry("y", "c", "attachment")]) == ["x", "a", "y", "c"]
 
 
+def test_an_answers_lines_are_one_message_where_results_were_written_between_them() -> None:
+    lines = [
+        entry("a", None),
+        answer("thought", "a", "m", Piece(PieceKind.THINKING)),
+        answer("x", "thought", "m", call("x")),
+        result("rx", "x", "x"),
+        entry("hook", "rx", "attachment"),
+        answer("words", "hook", "m"),
+        answer("y", "words", "m", call("y")),
+        result("ry", "y", "y"),
+        answer("next", "ry", "m2"),
+    ]
+    sends = ["a", "thought", "words", "x", "y", "rx", "hook", "ry", "next"]
+    assert sent(lines) == sends
+    said = messages_of(project(lines))
+    assert [len(one.entries) for one in said] == [1, 4, 3, 1]
+
+
 def test_a_result_without_its_call_goes_with_what_was_written_into_it() -> None:
     lines = [entry("a", None), answer("b", "a", "m"), result("r", "b", "gone")]
     lines += [entry("left", "r", "attachment"), answer("c", "left", "m2")]
