@@ -109,8 +109,7 @@ def test_a_result_that_an_older_client_cleared_is_sent_whole(file: Path) -> None
     session.ask()
     session.use("Bash", "all of it", command="make")
     cleared = {"trigger": "auto", "preTokens": 1000, "compactedToolIds": ["toolu_0001"]}
-    told = {"subtype": "microcompact_boundary", "microcompactMetadata": cleared}
-    session.add(chained("system", **told))
+    session.add(chained("system", subtype="microcompact_boundary", microcompactMetadata=cleared))
     session.ask()
     sent = project(read_conversation(session.write(file)))
     results = [piece.text for each in sent for piece in each.pieces if is_result(piece)]
