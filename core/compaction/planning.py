@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..conversation import Entry, Piece, PieceKind, Role
 from ..material import read_thoughts
-from ..thinking import drops_thinking
+from ..thinking import drops_thinking, is_of_another
 from . import plan as plans
 from .break_even import break_even
 from .chain import kept_by
@@ -216,7 +216,8 @@ def _slots(
                 measure = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
             tokens = measure.tokens
             if piece.kind is PieceKind.THINKING:
-                tokens = thoughts.get(entry.message_id, tokens) if number >= seen_from else 0
+                is_seen = number >= seen_from and not is_of_another(entry, model)
+                tokens = thoughts.get(entry.message_id, tokens) if is_seen else 0
             slots.append(
                 Slot(
                     place=len(slots),
