@@ -284,3 +284,30 @@ def test_the_client_goes_on_after_it(
     truncated = [each for each in said["plan"]["operations"] if each["level"] == 3]
     assert turn.code == 0
     assert sent.count(TRUNCATION_MESSAGE) == len(truncated)
+
+
+@pytest.mark.parametrize("resume", ["continue", "last_prompt"])
+def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> None:
+    """T-11: by the client without a screen; what counts is a new answer in the fork."""
+    lab.write_settings({"autoCompactEnabled": False})
+    policy = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
+    (lab.project / ".ctxtop.toml").write_text(policy, encoding="utf-8")
+    (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
+    calls = " ".join(["[[bash:cat long.txt]]"] * 8)
+    once = "[[once:400 prompt is too long: 210000 tokens > 200000 maximum&&&say:went on]]"
+    ended = lab.turn(f"Read it all, {resume}. {calls} {once}")
+    assert ended.code != 0
+    argv = [sys.executable, "-m", "ctxtop", "recover", ended.session_id, "--apply", "--json"]
+    argv += ["--config-dir", str(lab.config), "--db", str(lab.store)]
+    tools = lab.root / "bin"
+    tools.mkdir()
+    (tools / "claude").symlink_to(lab.client)
+    env = lab.env | {"PATH": f"{tools}:{lab.env['PATH']}"}
+    mended = lab.namespace.run(argv, lab.root, env, 120.0)
+    assert mended.code == 0, mended.err
+    said = json.loads(mended.out)
+    assert said["resumed"]["answered"], said["resumed"]
+    asked = lab.new_exchanges()[0]["body"]["messages"][-1]
+    wanted = "Continue" if resume == "continue" else "Read it all, "
+    assert wanted in json.dumps(asked)
+    assert "went on" in json.dumps(lab.transcript(said["receipt"]["new_session_id"])[-12:])
