@@ -36,6 +36,13 @@ class Intent(msgspec.Struct, frozen=True):
     why: str
 
 
+class Said(msgspec.Struct, frozen=True):
+    """What a piece says before a change, and after it."""
+
+    before: str
+    after: str
+
+
 def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
     """Give a tool's result another text; a string stays a string, a list a list.
 
@@ -53,7 +60,8 @@ def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operati
     else:
         return None
     saved = slot.tokens - view.count_as(slot, text)
-    return _operation(view, slot, intent, {f"{pointer}/content": value}, saved)
+    said = Said(_result_text(content) or "", text)
+    return _operation(view, slot, intent, {f"{pointer}/content": value}, saved, said)
 
 
 def replace_inputs(
@@ -64,12 +72,15 @@ def replace_inputs(
     if place is None or not texts:
         return None
     pointer, block = place
-    asked = json.loads(json.dumps(block["input"]))
-    for name, value in texts.items():
-        _put(asked, name, value)
-    saved = slot.tokens - view.count_as(slot, json.dumps(asked))
-    changes = {f"{pointer}/input{name}": value for name, value in texts.items()}
-    return _operation(view, slot, intent, changes, saved)
+    asked = f"{pointer}/input"
+    changes = {f"{asked}{name}": value for name, value in texts.items()}
+    try:
+        after = _changed(view, slot.line, asked, changes)
+    except PointerError:
+        return None
+    said = Said(_joined(block["input"]), _joined(json.loads(after)))
+    saved = slot.tokens - view.count_as(slot, after)
+    return _operation(view, slot, intent, changes, saved, said)
 
 
 def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
@@ -78,7 +89,8 @@ def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation
     if pointer is None:
         return None
     saved = slot.tokens - view.count_as(slot, text)
-    return _operation(view, slot, intent, {pointer: text}, saved)
+    said = Said(str(at(view.value(slot.line), pointer)), text)
+    return _operation(view, slot, intent, {pointer: text}, saved, said)
 
 
 def file_only(
@@ -196,17 +208,30 @@ def json_text(value: object) -> str:
     return text
 
 
+def _joined(value: object) -> str:
+    return "\n".join(text for _, text in strings(value, ""))
+
+
 def _operation(
-    view: View, slot: Slot, intent: Intent, changes: Mapping[str, Any], saved: int
+    view: View,
+    slot: Slot,
+    intent: Intent,
+    changes: Mapping[str, Any],
+    saved: int,
+    said: Said,
 ) -> Operation | None:
-    if saved <= 0:
+    if saved <= 0 or view.is_changed(slot):
+        return None
+    if not view.holders.allows(said.before, said.after, saved):
         return None
     edits = tuple(replacing(view, slot.line, changes))
     for copy in view.copies_of(slot.line):
         if copy not in view.kept:
             edits += tuple(_copied(view, slot.line, copy, changes))
-    if len(edits) < len(changes):
+    gained = bytes_saved(view, edits)
+    if len(edits) < len(changes) or gained <= 0:
         return None
+    view.change(slot, said.before, said.after)
     call = view.call_of(slot) or slot
     return Operation(
         strategy=intent.strategy,
@@ -216,7 +241,7 @@ def _operation(
         what=called(slot, _short(call)) if slot.piece.name else f"{slot.piece.kind.value} text",
         why=intent.why,
         tokens_saved=saved,
-        bytes_saved=bytes_saved(view, edits),
+        bytes_saved=gained,
         edits=edits,
     )
 
@@ -257,11 +282,16 @@ def _is_plain(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") == "text"
 
 
-def _put(asked: Any, pointer: str, value: object) -> None:  # noqa: ANN401 -- any JSON
-    *parents, last = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]]
-    for token in parents:
-        asked = asked[int(token)] if isinstance(asked, list) else asked[token]
-    asked[int(last) if isinstance(asked, list) else last] = value
+def _changed(view: View, number: int, pointer: str, changes: Mapping[str, Any]) -> str:
+    """Write a value of a line as it will stand there; raises PointerError."""
+    whole = view.span(number, pointer)
+    spans = {view.span(number, each): json_text(value) for each, value in changes.items()}
+    data, text = view.raw(number), b""
+    place = whole.start
+    for span in sorted(spans, key=lambda each: each.start):
+        text += data[place : span.start] + spans[span].encode()
+        place = span.end
+    return (text + data[place : whole.end]).decode("utf-8", "replace")
 
 
 def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
@@ -314,4 +344,4 @@ def replace_images(
         changes.get(f"{place[0]}/content/{number}", block) for number, block in enumerate(content)
     ]
     saved = slot.tokens - view.count_as(slot, _result_text(after) or "")
-    return _operation(view, slot, intent, changes, saved)
+    return _operation(view, slot, intent, changes, saved, Said("", ""))

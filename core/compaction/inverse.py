@@ -10,12 +10,12 @@ import msgspec
 
 from .files import reading, write_all
 from .image import line_of
-from .plan import Append, Replace
+from .plan import Append, Remove, Replace
 from .pointer import PointerError, members, replace_value, value_at
 from .refused import Stop, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from .image import Written
@@ -53,9 +53,8 @@ def patched(
         raise _later_first(f"{len(missing)} values are not what was put there")
 
 
-def add_tail(new: Path, target: Path, start: int, operations: Sequence[Operation]) -> None:
-    """Append what a file holds behind `start`; it is hung where lines go that were appended."""
-    hung = _hung(operations)
+def add_tail(new: Path, target: Path, start: int, hung: Mapping[str, str | None]) -> None:
+    """Append what a file holds behind `start`; children of the lines `hung` go where it says."""
     with reading(target) as file:
         file.seek(start)
         lines = (_hang(line, hung) for line in file)
@@ -106,8 +105,36 @@ def _value(line: bytes, pointer: str) -> bytes | None:
         return None
 
 
-def _hung(operations: Sequence[Operation]) -> dict[str, str | None]:
-    """Say for lines that were appended behind which line their children go."""
+def hung_anew(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str | None]:
+    """Say where lines go that were written since, when operations are taken back.
+
+    Children of a line that was appended go behind what stood before it. Where all that
+    followed a line was removed, and stands again, its new children go behind the end of that:
+    else the client would leave out what came back, for it follows the newest line upwards.
+    """
+    return _behind_restored(base, operations) | _before_appended(operations)
+
+
+def _behind_restored(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str]:
+    removed = {edit.line for each in operations for edit in each.edits if isinstance(edit, Remove)}
+    if not removed:
+        return {}
+    ends: dict[str, str] = {}
+    roots: dict[str, str] = {}
+    followed: set[str] = set()
+    for number, line in enumerate(base, 1):
+        uuid, parent = _text(line, "/uuid"), _text(line, f"/{_PARENT}")
+        if uuid is None or parent is None:
+            continue
+        if number in removed:
+            roots[uuid] = roots.get(parent, parent)
+            ends[roots[uuid]] = uuid
+        else:
+            followed.add(roots.get(parent, parent))
+    return {root: end for root, end in ends.items() if root not in followed}
+
+
+def _before_appended(operations: Sequence[Operation]) -> dict[str, str | None]:
     parents: dict[str, str | None] = {}
     for each in operations:
         for edit in each.edits:
@@ -125,7 +152,13 @@ def _hung(operations: Sequence[Operation]) -> dict[str, str | None]:
     return hung
 
 
-def _hang(line: bytes, hung: dict[str, str | None]) -> bytes:
+def _text(line: bytes, pointer: str) -> str | None:
+    value = _value(line, pointer)
+    found = json.loads(value) if value else None
+    return found if isinstance(found, str) else None
+
+
+def _hang(line: bytes, hung: Mapping[str, str | None]) -> bytes:
     if not hung:
         return line
     try:
@@ -133,6 +166,6 @@ def _hang(line: bytes, hung: dict[str, str | None]) -> bytes:
         parent = json.loads(line[span.start : span.end]) if span else None
     except ValueError:
         return line
-    if span is None or parent not in hung:
+    if span is None or parent is None or parent not in hung:
         return line
     return line[: span.start] + json.dumps(hung[parent]).encode() + line[span.end :]

@@ -7,6 +7,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
+from .announced import announced_again
 from .append_boundary import Envelope, Kept, summary_lines
 from .plan import Harm, Operation
 from .project import project
@@ -31,6 +32,11 @@ class Whole(msgspec.Struct, frozen=True):
     """Estimates the tokens of a piece."""
     transcript: str = ""
     """Path of the file."""
+    overhead: int = 0
+    """Tokens of the system prompt and the tools."""
+    sent_tokens: int | None = None
+    """Of all that the model sees now, where more is known than `count` can tell: of thoughts
+    no text says how long they are."""
 
     @property
     def sent(self) -> list[Entry]:
@@ -56,13 +62,20 @@ def appended_operation(
 ) -> Operation:
     """Make one operation of a boundary and its summary; `named` is strategy, what and why.
 
-    Tokens saved are those that are sent now less the summary and what is kept.
+    Tokens saved are those that are sent now less the summary, what is kept, and what the
+    client will announce again. The boundary says what the client's own says: all that a
+    request held before, and what is left without the system prompt and the tools.
     """
-    before = whole.tokens(whole.sent)
-    after = whole.count(summary) + whole.tokens(kept)
+    sent = whole.sent
+    before = whole.tokens(sent) if whole.sent_tokens is None else whole.sent_tokens
+    staying = {entry.offset for entry in kept}
+    away = [entry for entry in sent if entry.offset not in staying]
+    after = whole.count(summary) + whole.tokens(kept) + whole.tokens(announced_again(away, kept))
     uuids = tuple(entry.uuid for entry in kept if entry.uuid)
     lines = summary_lines(
-        whole.envelope, Kept(summary.text, uuids, before, after), *_ids(whole, summary.text, uuids)
+        whole.envelope,
+        Kept(summary.text, uuids, whole.overhead + before, after),
+        *_ids(whole, summary.text, uuids),
     )
     strategy, what, why = named
     return Operation(
@@ -95,6 +108,10 @@ def envelope_of(last: Mapping[str, Any]) -> Envelope:
 
 
 def _ids(whole: Whole, summary: str, uuids: Sequence[str]) -> tuple[str, str]:
-    """Name the two lines by what they say: the same plan has the same ids."""
-    seed = "\n".join([whole.envelope.last_uuid, *uuids, summary])
-    return str(uuid5(_OURS, f"boundary {seed}")), str(uuid5(_OURS, f"summary {seed}"))
+    said = "\n".join([*uuids, summary])
+    return id_of(whole, "boundary", said), id_of(whole, "summary", said)
+
+
+def id_of(whole: Whole, kind: str, said: str) -> str:
+    """Name a line of ours by what it says: the same plan has the same ids."""
+    return str(uuid5(_OURS, f"{kind} {whole.envelope.last_uuid}\n{said}"))

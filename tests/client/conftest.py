@@ -11,6 +11,7 @@ import pytest
 from .lab import Lab
 from .ledger import Judge, Ledger
 from .namespace import Namespace, find_client, why_not
+from .proofs import Proofs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _LEDGER = pytest.StashKey[Ledger]()
+_PROOFS = pytest.StashKey[Proofs]()
 _TABLE = pytest.StashKey["Table"]()
 
 INVALID = "invalid_requests"
@@ -40,11 +42,13 @@ class Table:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all-pairs", action="store_true", help="prove every pair, which takes long")
+    words = "prove every pair of the lab's sessions, strategies, steps and modes, which takes long"
+    parser.addoption("--all-pairs", action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger()
+    config.stash[_PROOFS] = Proofs()
     config.stash[_TABLE] = Table()
     config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
 
@@ -52,7 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    for line in (*config.stash[_TABLE].lines(), str(config.stash[_LEDGER])):
+    terminalreporter.write_line(str(config.stash[_LEDGER]))
+    for line in (*config.stash[_PROOFS].table(), *config.stash[_TABLE].lines()):
         terminalreporter.write_line(line)
 
 
@@ -93,6 +98,12 @@ def judge(lab: Lab, pytestconfig: pytest.Config) -> Iterator[Judge]:
     found = Judge(lab, pytestconfig.stash[_LEDGER])
     yield found
     found.anew()
+
+
+@pytest.fixture
+def proofs(pytestconfig: pytest.Config) -> Proofs:
+    """What was proved of strategies in this run."""
+    return pytestconfig.stash[_PROOFS]
 
 
 @pytest.fixture

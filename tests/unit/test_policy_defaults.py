@@ -59,7 +59,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("T-02", "compact.levels", "three"),
     ("T-02", "compact.midpoint", 0.90),
     ("T-05", "summary.model", "cheap"),
-    ("003-27", "summary.max_tokens", 500),
+    ("T-06", "summary.max_tokens", "auto"),
     ("001-28", "summary.max_words", 1000),
     ("001-26", "summary.template", "four_section"),
     ("003-30", "summary.preserve_decisions", True),
@@ -284,7 +284,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
         "cheap",
         "session",
     ),
-    "summary.max_tokens": (500, 500, 2048, 500, 500, 500, 500, 500, 500),
+    "summary.max_tokens": ("auto", "auto", 2048, *("auto",) * 3, 500, "auto", "auto"),
     "summary.max_words": (1000,) * 9,
     "summary.template": (
         "four_section",

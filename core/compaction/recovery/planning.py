@@ -8,6 +8,7 @@ import msgspec
 
 from ..break_even import break_even
 from ..plan import Plan, Refusal, make_plan
+from ..strategies.usage import with_usage
 from .ground import Proposal  # noqa: TC001 -- msgspec reads it
 from .run import is_left
 from .settings import Step
@@ -87,7 +88,7 @@ def _plan(ground: Ground, base: Base, operations: tuple[Operation, ...]) -> Plan
         ground.found.session_id,
         base.sha256,
         base.bytes,
-        operations,
+        with_usage(view, operations),
         before_tokens=view.tokens,
         break_even_requests=break_even(view.tokens, position, saved).five_minutes,
     )

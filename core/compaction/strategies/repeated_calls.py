@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from ...conversation import PieceKind
 from ..changes import Intent, replace_result, text_of
+from ..notes import overtaken
 from ..plan import Harm
-from ..stubs import is_worth, pointer
-from .finding import EDITS, results
+from ..stubs import is_worth
+from .finding import EDITS, results, says
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,8 @@ def find(view: View) -> Iterator[Operation]:
     last: dict[tuple[str, str], Slot] = {}
     for slot in view.slots:
         call = view.call_of(slot)
-        if call and slot.piece.kind is PieceKind.TOOL_RESULT and not slot.piece.failed:
+        answers = slot.piece.kind is PieceKind.TOOL_RESULT and not slot.piece.failed
+        if call and answers and says(slot):
             last[slot.piece.name, call.digest] = slot
     for slot in results(view):
         call = view.call_of(slot)
@@ -35,7 +37,7 @@ def find(view: View) -> Iterator[Operation]:
         if later is None or later.place <= slot.place or slot.piece.name in _WRITERS:
             continue
         text = text_of(view, slot) or ""
-        short = pointer(text, "old: the same call was made again later")
+        short = overtaken(view, text, "old: the same call was made again later")
         intent = Intent(NAME, LEVEL, f"same call again at line {later.line}")
         made = is_worth(text, short) and replace_result(view, slot, intent, short)
         if made:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.collectors.transcripts.conversation import read_conversation
@@ -15,11 +15,10 @@ from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.strategies.summarise import facts_of, summarise
 from ctxtop.core.compaction.whole import Whole, envelope_of, newest
 from ctxtop.core.conversation import PieceKind
-from ctxtop.core.estimate import Estimator
 from ctxtop.core.summaries.budget import Budget, sum_up
 from ctxtop.core.summaries.templates import ELEVEN
 
-from .figures import counter_of
+from .figures import counter_for, counter_of
 from .replay import RefusedError
 from .texts import pieces_of
 
@@ -70,13 +69,17 @@ def compact_at(level: Harm) -> Compact:
 
 
 def _compact(level: Harm, path: Path) -> bytes:
-    plan = plan_transcript(
-        path.stem, path, read_conversation, Estimator({}).of, aim=Aim(level=level)
-    )
+    plan = plan_transcript(path.stem, path, _read, counter_for, aim=Aim(level=level))
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
         return b"".join(after(image(lines, plan.operations)))
+
+
+@lru_cache(maxsize=200)
+def _read(path: Path) -> list[Entry]:
+    """Read a transcript once for all levels: no case's file changes while it is judged."""
+    return list(read_conversation(path))
 
 
 def _with_summary(path: Path) -> bytes:
