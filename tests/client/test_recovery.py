@@ -32,7 +32,7 @@ from .counting import count_request
 from .edits import answers, compacted, spoken, write_edited
 from .lab import LARGE, SMALL
 from .talks import path_of
-from .test_compacting import ANNOUNCED, subject_of
+from .test_compacting import subject_of
 from .wire import blocks_sent, told
 
 if TYPE_CHECKING:
@@ -94,8 +94,11 @@ FIRST: Final = (("side by side", LARGE), ("edits", SMALL), ("compacted", LARGE))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    everything = metafunc.config.getoption("--all-pairs")
+    if "resume" in metafunc.fixturenames:
+        metafunc.parametrize("resume", ["continue", "last_prompt"] if everything else ["continue"])
     if "pair" in metafunc.fixturenames:
-        pairs = PAIRS if metafunc.config.getoption("--all-pairs") else FIRST
+        pairs = PAIRS if everything else FIRST
         metafunc.parametrize("pair", pairs, ids=[f"{kind}-{model}" for kind, model in pairs])
 
 
@@ -172,7 +175,7 @@ def test_a_summary_at_the_session_s_own_end(lab: Lab) -> None:
         receipt = apply_plan(plan, Mode.APPEND, subject)
         assert path.read_bytes().startswith(before)
         saved = plan.before_tokens - plan.after_tokens
-        return Edited(path.stem, saved, lambda: undo(receipt.receipt_id, None, subject), ANNOUNCED)
+        return Edited(path.stem, saved, lambda: undo(receipt.receipt_id, None, subject))
 
     prove(lab, path.stem, append, "appended summary")
 
@@ -232,8 +235,7 @@ def edited(lab: Lab, path: Path, recovery: Recovery) -> Edited:
         undo(receipt.receipt_id, None, subject_of(lab, path_of(lab, fork)))
 
     saved = plan.before_tokens - plan.after_tokens
-    announced = ANNOUNCED if chosen.step is Step.SUMMARIZE else 0
-    return Edited(fork, saved, take_back, announced)
+    return Edited(fork, saved, take_back)
 
 
 def taken_back_at_once(lab: Lab, path: Path, step: Step) -> None:
@@ -304,7 +306,6 @@ def test_the_client_goes_on_after_it(
     assert [exchange["unbound"] for exchange in turn.exchanges if "unbound" in exchange] == [[]]
 
 
-@pytest.mark.parametrize("resume", ["continue", "last_prompt"])
 def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> None:
     """T-11: by the client without a screen; what counts is a new answer in the fork."""
     lab.write_settings({"autoCompactEnabled": False})
