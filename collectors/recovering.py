@@ -26,7 +26,7 @@ from ..core.compaction.recovery.summarise import summarise_until_it_fits
 from ..core.compaction.registered import STRATEGIES
 from ..core.compaction.whole import Whole, envelope_of, newest
 from ..core.store.recovery_rows import change_run, read_run
-from ..core.summaries.templates import template_of
+from ..core.summaries.settings import SummarySettings, summary_settings
 from .transcripts.conversation import entries_from, read_conversation
 
 if TYPE_CHECKING:
@@ -44,10 +44,6 @@ if TYPE_CHECKING:
 
 DUPLICATES: Final = frozenset({"duplicate-results", "unchanged-reads", "repeated-attachments"})
 """Strategies that leave out what is said twice: the step `dedup` of the preset omo-latest."""
-
-
-KEEP: Final = 10
-"""Messages that stay where the policy leaves their number to the client."""
 
 _RESERVES: Final = ("output_reserve", "autocompact_buffer")
 
@@ -70,8 +66,8 @@ class Wanted(msgspec.Struct, frozen=True):
     """Steps that ask first and that a person has confirmed."""
     keep: int = 10
     """Messages that a summary leaves word for word (`compact.preserve_recent`)."""
-    template: str = "four_section"
-    """Of a summary (`summary.template`)."""
+    summary: SummarySettings = SummarySettings()
+    """What else a policy says of a summary."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -140,6 +136,7 @@ def wanted_of(
 ) -> Wanted:
     """Say what a policy lets recovery do to a session."""
     window = session.context.window
+    summary = summary_settings(policy)
     return Wanted(
         subject=subject,
         settings=settings,
@@ -148,8 +145,8 @@ def wanted_of(
         # So much is kept free that the client does not compact at once what was just mended.
         reserve_tokens=sum(policy.whole(f"limit.{name}") or 0 for name in _RESERVES),
         confirmed=confirmed,
-        keep=policy.whole("compact.preserve_recent") or KEEP,
-        template=policy.text("summary.template"),
+        keep=summary.keep,
+        summary=summary,
     )
 
 
@@ -192,4 +189,4 @@ def _summarise(wanted: Wanted, ground: Ground) -> Operation | Refusal:
     last = newest(entries)
     line = ground.view.value(last.line) if last else {}
     whole = Whole(entries, envelope_of(line), ground.view.count, str(path))
-    return summarise_until_it_fits(ground, whole, wanted.keep, template_of(wanted.template))
+    return summarise_until_it_fits(ground, whole, wanted.keep, wanted.summary)

@@ -200,7 +200,6 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
             "level": each.level.value,
             "line": each.line,
             "kind": each.kind,
-            "what": each.what,
             "undone": number - 1 in undone,
         }
         for number, each in enumerate(receipt.plan.operations, 1)

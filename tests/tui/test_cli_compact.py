@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction.verify import VERIFIED
+from ctxtop.tui.cli import check_words
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -91,7 +93,7 @@ def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
         out = run("--level", "3").out
         lines = out.split("\n")
         assert all(len(line) <= width for line in lines), max(lines, key=len)
-        assert "Read /src/0.py" in out
+        assert "Read /src/1.py" in out
         assert re.search(r"  3  masked +old-results +\d+ +[\d,]+ +[\d,]+$", out, re.MULTILINE)
         assert re.search(r"^context +now +█+▏*", out, re.MULTILINE)
         assert re.search(r"^file +[\d,]+ → [\d,]+ bytes, [\d,]+ less$", out, re.MULTILINE)
@@ -183,6 +185,11 @@ def test_after_it_was_applied_the_ways_on_are_said(
     assert "✓ V7  every call has its result" in out
     assert re.search(r"^go on +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
     assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: that one alone\)$", out, re.M)
+
+
+def test_every_check_has_words_that_fit_beside_each_other() -> None:
+    assert set(VERIFIED) <= set(check_words.WORDS)
+    assert all(len(each) <= 29 for each in check_words.WORDS.values())
 
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:

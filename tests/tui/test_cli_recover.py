@@ -267,13 +267,15 @@ def test_a_summary_where_no_result_is_large(
     asked = [user(f"question {place}") for place in "abcd"]
     lines = [line for pair in zip(asked, told, strict=True) for line in pair]
     before = old(transcript, *lines, refusal("Prompt is too long", **DETAILS)).read_bytes()
-    ended = call_ctxtop("recover", SESSION, "--apply", "--json")
+    words = ("--set", "summary.template=eight_section")
+    ended = call_ctxtop("recover", SESSION, "--apply", "--json", *words)
     said = json.loads(ended.out)
     assert ended.code == 0
     assert (said["step"], said["plan"]["harm"]) == ("summarize", 7)
     fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
     added = [json.loads(line) for line in fork.read_bytes().splitlines()][9:]
     assert [each.get("subtype") or each["type"] for each in added] == ["compact_boundary", "user"]
+    assert "## User Requests (Verbatim)" in added[1]["message"]["content"]
     assert transcript.read_bytes() == before
 
 

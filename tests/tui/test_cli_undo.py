@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.store.recovery_rows import AutomaticRun, begin_automatic
-from ctxtop.core.store.writer import Writer
 from ctxtop.tui.cli import main
 from ctxtop.tui.cli.undo_command import state_folder, subject_of
 from ctxtop.tui.places import find_places
@@ -69,7 +66,7 @@ def test_listed_and_taken_back(
     one = json.loads(capsys.readouterr().out)
     assert [(each["op"], each["undone"]) for each in one["operations"]] == [(1, False), (2, True)]
     assert one["operations"][0]["what"] == plan.operations[0].what
-    assert (one["state"], one["undoable"], one["automatic"]) == ("partly_undone", True, False)
+    assert (one["state"], one["can_be_undone"], one["automatic"]) == ("partly_undone", True, None)
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 0
     assert "took back 1 of 2 operations" in capsys.readouterr().out
     assert transcript.read_bytes() == DATA
@@ -132,21 +129,19 @@ def test_a_list_says_what_can_be_taken_back(
     Path(fork.target).unlink()
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
-    assert (listed["undoable"], listed["why_not"]) == (False, f"{fork.target} is gone")
+    assert (listed["can_be_undone"], listed["why_not"]) == (False, f"{fork.target} is gone")
     assert (listed["tokens_saved"], listed["bytes_saved"]) == (100, 100)
 
 
 def test_what_a_policy_wanted_is_marked(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = find_places(None, None)
-    assert run(capsys, monkeypatch, "scan") == 0
-    subject = subject_of(places, SESSION, transcript, None)
-    now = time.time_ns() // 1_000_000
-    with closing(Writer(places.store)) as writer:
-        begin_automatic(writer.connection, AutomaticRun(SESSION, now - 1_000, "high"), 0)
+    alone = subject_of(find_places(None, None), SESSION, transcript, None)
+    subject = replace(alone, automatic="the context is at 91 %")
     apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
-    assert [each["automatic"] for each in json.loads(capsys.readouterr().out)] == [True]
+    assert [each["automatic"] for each in json.loads(capsys.readouterr().out)] == [
+        subject.automatic
+    ]
     assert run(capsys, monkeypatch, "receipts") == 0
     assert "itself" in capsys.readouterr().out

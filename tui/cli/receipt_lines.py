@@ -14,6 +14,7 @@ from .check_words import words_of
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .compact_lines import LEVELS
 from .labelled import beside, labelled
+from .receipts_check import checked_of
 from .times import time_of
 
 if TYPE_CHECKING:
@@ -78,14 +79,19 @@ def record_of(receipt: Receipt, state: Path) -> dict[str, Any]:
         "transcript_path": receipt.target,
         "tokens_saved": plan.before_tokens - plan.after_tokens,
         "bytes_saved": plan.bytes_before - plan.bytes_after,
-        "undoable": why_not is None,
+        "can_be_undone": why_not is None,
         "why_not": why_not,
     }
 
 
 def whole_record_of(receipt: Receipt, state: Path) -> dict[str, Any]:
-    """Say one receipt for programs, with what its operations were about."""
+    """Say one receipt for programs, with what its operations were about.
+
+    Whether it can be taken back is tried out.
+    """
+    checked = checked_of(receipt, state)
     record = record_of(receipt, state)
+    record |= {"can_be_undone": checked["can_be_undone"], "why_not": checked["why"]}
     for said, each in zip(record["operations"], receipt.plan.operations, strict=True):
         said |= {
             "what": each.what,
@@ -168,7 +174,7 @@ def whole_lines(receipt: Receipt, state: Path) -> list[str]:
         "",
         *_ticks(receipt.verified),
         "",
-        *labelled("state", why_not_undoable(receipt, state) or _STATES[receipt.state], width),
+        *labelled("state", checked_of(receipt, state)["why"] or _STATES[receipt.state], width),
         *_ways_on(receipt),
     ]
 

@@ -1,12 +1,14 @@
-"""`ctxtop receipts --check`: whether each can be taken back, tried without writing anything."""
+"""`ctxtop receipts --check`: whether each receipt can be taken back, tried out into nowhere."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.compaction.plan import Refusal
+from ...core.compaction.receipts import Receipts
+from ...core.compaction.undo import obstacle
 from .emit import emit
-from .report import FAILED
-from .undo_command import state_folder
+from .report import DONE, FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,19 +16,17 @@ if TYPE_CHECKING:
     import click
 
     from ...core.compaction.receipts import Receipt
-    from ..places import Places
 
 
-def emit_checked(
-    context: click.Context, places: Places, found: list[Receipt], unreadable: list[Path]
-) -> int:
+def check(context: click.Context, state: Path) -> int:
     """Take every receipt back into nowhere; 1 where one of them could not be."""
+    kept = Receipts(state)
     checked: list[dict[str, Any]] = [
         {"receipt_id": path.stem, "state": None, "can_be_undone": False, "check": "unreadable",
          "why": f"{path} or its plan is damaged", "what_to_do": "put it back from a copy"}
-        for path in unreadable
+        for path in kept.unreadable()
     ]  # fmt: skip
-    checked += [_checked(each, state_folder(places)) for each in found]
+    checked += [checked_of(each, state) for each in kept.all()]
     # Of these nothing is left to take back.
     over = {None, "undone", "gone"}
     bad = [each for each in checked if each["check"] not in over]
@@ -39,13 +39,11 @@ def emit_checked(
         ]
         return said or ["no receipts yet"]
 
-    return emit(context, checked, lines) or (FAILED if bad else 0)
+    return emit(context, checked, lines) or (FAILED if bad else DONE)
 
 
-def _checked(receipt: Receipt, state: Path) -> dict[str, Any]:
-    from ...core.compaction.plan import Refusal
-    from ...core.compaction.undo import obstacle
-
+def checked_of(receipt: Receipt, state: Path) -> dict[str, Any]:
+    """Take one back into nowhere, and say for programs what stands in its way."""
     refusal = None
     try:
         error = obstacle(receipt, state)
