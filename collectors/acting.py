@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from ..core.compaction.refused import NotAppliedError
 from ..core.compaction.select import Aim
 from ..core.policy.policy import Policy  # noqa: TC001 -- msgspec reads it
 from ..core.sessions import Session  # noqa: TC001 -- msgspec reads it
-from ..core.store.database import open_reader
+from ..core.store.database import StoreError, open_reader
 from ..core.store.estimating import read_estimator
 from ..core.store.writer import Writer
 from ..core.trigger import BUFFER, RESERVE
@@ -30,6 +31,7 @@ from .subjects import subject_of
 from .transcripts.conversation import entries_from
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ..core.compaction.automation import Verdict
@@ -92,17 +94,28 @@ class Done(msgspec.Struct, frozen=True):
 
 def compact_by_itself(act: Act) -> Done:
     """Compact as the project's policy says: by a plan of ours, or by the client."""
-    try:
-        if act.policy.text("compact.by") == "client":
-            return _asked(act)
-        return _planned(act)
-    except OSError as error:
-        why = f"{error.filename or act.session.path}: {error.strerror or error}"
-        return _failed(act, "file", why, "see to that file: it is tried again")
+    by_client = act.policy.text("compact.by") == "client"
+    return _guarded(act, _asked if by_client else _planned)
 
 
 def mend_by_itself(act: Act) -> Done:
     """Mend a session that ended in a refusal, in a fork; a step to be confirmed is not taken."""
+    return _guarded(act, _mended)
+
+
+def _guarded(act: Act, carry_out: Callable[[Act], Done]) -> Done:
+    try:
+        return carry_out(act)
+    except NotAppliedError as error:
+        return _refused(act, error.refusals[0])
+    except OSError as error:
+        why = f"{error.filename or act.session.path}: {error.strerror or error}"
+        return _failed(act, "file", why, "see to that file: it is tried again")
+    except (StoreError, sqlite3.Error) as error:
+        return _failed(act, "store", str(error), "`ctxtop doctor` looks at the store")
+
+
+def _mended(act: Act) -> Done:
     settings = recovery_settings(act.policy)
     try:
         with closing(open_reader(act.store)) as db, closing(Writer(act.store)) as writer:
@@ -113,11 +126,6 @@ def mend_by_itself(act: Act) -> Done:
         return _failed(act, "nothing", str(error), "there is no need")
     except NotNowError as error:
         return _refused(act, error.refusal)
-    except NotAppliedError as error:
-        return _refused(act, error.refusals[0])
-    except OSError as error:
-        why = f"{error.filename or act.session.path}: {error.strerror or error}"
-        return _failed(act, "file", why, "see to that file: it is tried again")
     receipt, plan, chosen = recovery.receipt, recovery.choice.plan, recovery.choice.chosen
     if receipt is None or plan is None or chosen is None:
         whys = "; ".join(each.why for each in recovery.choice.why_not)
@@ -150,11 +158,7 @@ def _planned(act: Act) -> Done:
     price = pays(plan.break_even_requests, act.situation)
     if not price.act:
         return _dear(act, price)
-    try:
-        receipt = apply_plan(plan, Mode.IN_PLACE, act.subject)
-    except NotAppliedError as error:
-        return _refused(act, error.refusals[0])
-    return _done(act, plan, receipt)
+    return _done(act, plan, apply_plan(plan, Mode.IN_PLACE, act.subject))
 
 
 def _plan(act: Act) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .client_run import NotRunError, run_client
+from .client_run import NotRunError, find_program, run_client
 from .outcome import NotCompactedError, Via, Why
 from .waiting import COMPACT_S
 
@@ -21,6 +21,10 @@ def ask(
 
     `config_dir` is None where it is the client's own default.
     """
+    try:
+        find_program()
+    except NotRunError as error:
+        raise NotCompactedError(Why.FAILED, str(error)) from error
     if cwd is None or not Path(cwd).is_dir():
         raise NotCompactedError(
             Why.FAILED, f"its folder {cwd or ''} is gone: the client resumes only from there"

@@ -25,6 +25,14 @@ class NotRunError(Exception):
     """The client could not be run to its end; the message says why."""
 
 
+def find_program() -> str:
+    """Find the client; raises NotRunError where there is none."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        raise NotRunError(f"there is no `{PROGRAM}` on the PATH")
+    return program
+
+
 def run_client(
     prompt: str, session_id: str, cwd: Path, config_dir: Path | None, at_most_s: float
 ) -> str:
@@ -33,9 +41,7 @@ def run_client(
     `config_dir` is None where it is the client's own default. Raises NotRunError; what the
     client's words mean is for others to say: only the transcript tells whether it worked.
     """
-    program = shutil.which(PROGRAM)
-    if program is None:
-        raise NotRunError(f"there is no `{PROGRAM}` on the PATH")
+    program = find_program()
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_SESSION}
     if config_dir is not None:
         environment["CLAUDE_CONFIG_DIR"] = str(config_dir)

@@ -32,7 +32,7 @@ from .counting import count_request
 from .edits import answers, compacted, spoken, write_edited
 from .lab import LARGE, SMALL
 from .talks import path_of
-from .test_compacting import ANNOUNCED, subject_of
+from .test_compacting import subject_of
 from .wire import blocks_sent, told
 
 if TYPE_CHECKING:
@@ -94,8 +94,11 @@ FIRST: Final = (("side by side", LARGE), ("edits", SMALL), ("compacted", LARGE))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    everything = metafunc.config.getoption("--all-pairs")
+    if "resume" in metafunc.fixturenames:
+        metafunc.parametrize("resume", ["continue", "last_prompt"] if everything else ["continue"])
     if "pair" in metafunc.fixturenames:
-        pairs = PAIRS if metafunc.config.getoption("--all-pairs") else FIRST
+        pairs = PAIRS if everything else FIRST
         metafunc.parametrize("pair", pairs, ids=[f"{kind}-{model}" for kind, model in pairs])
 
 
@@ -172,7 +175,7 @@ def test_a_summary_at_the_session_s_own_end(lab: Lab) -> None:
         receipt = apply_plan(plan, Mode.APPEND, subject)
         assert path.read_bytes().startswith(before)
         saved = plan.before_tokens - plan.after_tokens
-        return Edited(path.stem, saved, lambda: undo(receipt.receipt_id, None, subject), ANNOUNCED)
+        return Edited(path.stem, saved, lambda: undo(receipt.receipt_id, None, subject))
 
     prove(lab, path.stem, append, "appended summary")
 
@@ -232,8 +235,7 @@ def edited(lab: Lab, path: Path, recovery: Recovery) -> Edited:
         undo(receipt.receipt_id, None, subject_of(lab, path_of(lab, fork)))
 
     saved = plan.before_tokens - plan.after_tokens
-    announced = ANNOUNCED if chosen.step is Step.SUMMARIZE else 0
-    return Edited(fork, saved, take_back, announced)
+    return Edited(fork, saved, take_back)
 
 
 def taken_back_at_once(lab: Lab, path: Path, step: Step) -> None:
@@ -302,3 +304,29 @@ def test_the_client_goes_on_after_it(
     assert sent.count(TRUNCATION_MESSAGE) == len(truncated)
     assert bool(truncated) is (step == "truncate_largest")
     assert [exchange["unbound"] for exchange in turn.exchanges if "unbound" in exchange] == [[]]
+
+
+def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> None:
+    """T-11: by the client without a screen; what counts is a new answer in the fork."""
+    lab.write_settings({"autoCompactEnabled": False})
+    policy = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
+    (lab.project / ".ctxtop.toml").write_text(policy, encoding="utf-8")
+    (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
+    calls = " ".join(["[[bash:cat long.txt]]"] * 8)
+    once = "[[once:400 prompt is too long: 210000 tokens > 200000 maximum&&&say:went on]]"
+    ended = lab.turn(f"Read it all, {resume}. {calls} {once}")
+    assert ended.code != 0
+    argv = [sys.executable, "-m", "ctxtop", "recover", ended.session_id, "--apply", "--json"]
+    argv += ["--config-dir", str(lab.config), "--db", str(lab.store)]
+    tools = lab.root / "bin"
+    tools.mkdir()
+    (tools / "claude").symlink_to(lab.client)
+    env = lab.env | {"PATH": f"{tools}:{lab.env['PATH']}"}
+    mended = lab.namespace.run(argv, lab.root, env, 120.0)
+    assert mended.code == 0, mended.err
+    said = json.loads(mended.out)
+    assert said["resumed"]["answered"], said["resumed"]
+    asked = lab.new_exchanges()[0]["body"]["messages"][-1]
+    wanted = "Continue" if resume == "continue" else "Read it all, "
+    assert wanted in json.dumps(asked)
+    assert "went on" in json.dumps(lab.transcript(said["receipt"]["new_session_id"])[-12:])

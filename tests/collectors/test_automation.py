@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -544,3 +545,32 @@ def test_the_collector_s_own(
     assert path.read_bytes() != before
     (notice,) = recorder.notices
     assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "/a/copy"), "/a/copy: No space left on device"),
+        (sqlite3.OperationalError("database is locked"), "database is locked"),
+    ],
+)
+def test_what_fails_is_one_line_and_no_traceback(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    said: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(acting, "apply_plan", fail)
+    write(path, worked(project))
+    old(path)
+    looked(started(), clock)
+    assert said in told[0]
+    assert said in (kept(writer)[0].outcome or "")

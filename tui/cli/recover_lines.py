@@ -135,7 +135,7 @@ def _what(recovery: Recovery, proposal: Proposal) -> str:
     count = len(proposal.operations)
     did = {
         Step.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
-        Step.TRUNCATE: f"truncates the largest, {plural(count, 'result')}",
+        Step.TRUNCATE: f"truncates the largest {'result' if count == 1 else f'{count} results'}",
         Step.AGGRESSIVE: f"truncates {plural(count, 'result')}",
         Step.SUMMARIZE: "a summary takes the place of what was",
         Step.REVERT: "goes back before your last prompt",
