@@ -76,8 +76,13 @@ def _compact(level: Harm, path: Path) -> bytes:
         return b"".join(after(image(lines, plan.operations)))
 
 
+def _read(path: Path, start: int = 0) -> Iterator[Entry]:
+    """Give the entries from a byte on."""
+    return (entry for entry in _all_of(path) if entry.offset >= start)
+
+
 @lru_cache(maxsize=200)
-def _read(path: Path) -> list[Entry]:
+def _all_of(path: Path) -> list[Entry]:
     """Read a transcript once for all levels: no case's file changes while it is judged."""
     return list(read_conversation(path))
 
