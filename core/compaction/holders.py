@@ -91,22 +91,7 @@ class Holders:
         lone = {word for word in words_of(text) if self._held[word] <= 1} - still
         if not lone:
             return {}
-        facts: dict[str, str] = {}
-        names: dict[str, str] = {}
-        shown_to = 0
-        for place, _, word in sorted((_place(text, each), -len(each), each) for each in lone):
-            if place < shown_to:
-                # It is a part of what was shown.
-                continue
-            if fact := _fact(text, place, word):
-                facts.setdefault(fact, word)
-            elif name := next(names_in_order(word), None):
-                names.setdefault(name, word)
-            else:
-                continue
-            shown_to = place + len(word)
-        told = words_of("\n".join(facts))
-        return facts | {name: word for name, word in names.items() if word not in told}
+        return things_in(text, lone)
 
     def replace(self, before: str, after: str) -> None:
         """Learn that a piece says something else now."""
@@ -127,6 +112,29 @@ def words_of(text: str) -> frozenset[str]:
 def _plain(word: str) -> str:
     owner = _OWNER.match(word)
     return (word[owner.end() :] if owner else word).rstrip(_EDGES)
+
+
+def things_in(text: str, words: Iterable[str]) -> dict[str, str]:
+    """Give which of a text's words are facts or names, as they are shown, facts first.
+
+    With each the word by which it is counted.
+    """
+    facts: dict[str, str] = {}
+    names: dict[str, str] = {}
+    shown_to = 0
+    for place, _, word in sorted((_place(text, each), -len(each), each) for each in words):
+        if place < shown_to:
+            # It is a part of what was shown.
+            continue
+        if fact := _fact(text, place, word):
+            facts.setdefault(fact, word)
+        elif name := next(names_in_order(word), None):
+            names.setdefault(name, word)
+        else:
+            continue
+        shown_to = place + len(word)
+    told = words_of("\n".join(facts))
+    return facts | {name: word for name, word in names.items() if word not in told}
 
 
 def spoken(value: object, call: str | None) -> str:
@@ -173,8 +181,8 @@ def _fact(text: str, place: int, word: str) -> str | None:
     """Give a fact as a digest says it; None for what is none."""
     scheme = next((each for each in _SCHEMES if text.endswith(each, 0, place)), None)
     if scheme:
-        end = _URL.match(text, place)
-        return f"{scheme}{end[0].rstrip(_URL_END) if end else word}"
+        address = _URL.match(text, place)
+        return f"{scheme}{address[0].rstrip(_URL_END) if address else word}"
     found = _FACT.fullmatch(word)
     if found is None:
         return None

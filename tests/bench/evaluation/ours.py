@@ -43,6 +43,9 @@ QUOTED: Final = 1.3
 PROMPTS_SHARE: Final = 0.5
 """Of a summary's budget, at most: what of it the person's messages may take."""
 
+_FILLED: Final = (1.0, 0.9, 0.75, 0.5)
+"""Of what is left of a budget: the most that fits is taken."""
+
 
 def our_ways() -> Iterator[tuple[str, Compact]]:
     """Give the levels, the least harm first."""
@@ -60,7 +63,14 @@ def summary_within(entries: Sequence[Entry], last: bytes, budget: int, tokens: C
         tokens.tokens(piece) for piece in pieces_of(whole.sent) if piece.kind is PieceKind.PROMPT
     )
     of_prompts = min(int(QUOTED * prompts), int(PROMPTS_SHARE * budget))
-    return sum_up(facts, ELEVEN, Budget(budget - of_prompts, of_prompts)).text
+    made = sum_up(facts, ELEVEN, Budget(budget - of_prompts, of_prompts))
+    # What the person's messages leave of their share is for all others.
+    for part in _FILLED:
+        spare = int(part * max(0, budget - made.tokens))
+        filled = sum_up(facts, ELEVEN, Budget(budget - of_prompts + spare, of_prompts))
+        if filled.tokens <= budget:
+            return filled.text
+    return made.text
 
 
 def compact_at(level: Harm) -> Compact:
