@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from ..conversation import Piece, PieceKind
 from ..summaries.running import ASKERS
 from .break_even import break_even
+from .limits import LARGEST_BYTES
 from .line_file import open_lines
 from .plan import Operation, Plan, Refusal, make_plan
-from .planning import CHANGED, read_view, refusals
+from .planning import late_refusals, read_view, refusals
 from .view import slim
 from .whole import Whole, envelope_of, newest
 
@@ -37,6 +38,7 @@ def plan_whole(
     make: Make,
     *,
     live: str | None = None,
+    largest: int = LARGEST_BYTES,
 ) -> Plan:
     """Plan what `make` gives for a transcript; nothing is written, a refusal is part of it.
 
@@ -46,7 +48,7 @@ def plan_whole(
     with open_lines(path) as file:
         scan = file.scan()
         view = read_view(path, file, scan, read, counter_of)
-        refused = list(refusals(view, live))
+        refused = list(refusals(view, scan, live))
         operations: list[Operation] = []
         if not refused:
             made = make(_whole(path, read, view), view)
@@ -54,8 +56,7 @@ def plan_whole(
                 refused.append(made)
             else:
                 operations.append(made)
-        if file.has_changed(scan):
-            refused.append(CHANGED)
+        refused += late_refusals(file, scan, largest)
     saved = sum(each.tokens_saved for each in operations)
     # Nothing of the conversation stays where it was: what the cache keeps is what precedes it.
     even = break_even(view.tokens, view.overhead, saved)

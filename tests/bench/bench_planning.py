@@ -105,6 +105,11 @@ def plan(path: Path, counter: Estimator) -> Plan:
     return plan_transcript("s", path, entries_from, counter.of, aim=Aim(Harm.INPUTS))
 
 
+def plan_file_only(path: Path, counter: Estimator) -> Plan:
+    """Plan as a person does who makes the file smaller alone."""
+    return plan_transcript("s", path, entries_from, counter.of, aim=Aim(Harm.FILE_ONLY))
+
+
 def plan_summary(path: Path, counter: Estimator) -> Plan:
     """Plan a summary by rules."""
 

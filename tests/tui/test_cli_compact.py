@@ -7,6 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction import limits
+from ctxtop.tui.cli import compact_command
+from ctxtop.tui.cli.report import UNSAFE
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -112,3 +115,16 @@ def test_a_fork_is_made_where_it_was_asked_for(run: Callable[..., Ended], transc
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:
     assert run("--in-place").code == 2
+
+
+def test_a_large_transcript_needs_force(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_command, "LARGEST_BYTES", 50_000)
+    monkeypatch.setattr(limits, "LARGE_BYTES", 50_000)
+    refused = run("--apply")
+    assert refused.code == UNSAFE
+    assert "more than the 0 MB" in refused.out
+    assert "say --force" in refused.out
+    assert refused.err == "ctxtop: the transcript has 1 MB: planning and applying take a while\n"
+    assert run("--force", "--apply").code == 0

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ...core.compaction.limits import LARGEST_BYTES, UNLIMITED, size_note
 from ...core.compaction.plan import Harm, as_record
 from ...core.compaction.registered import STRATEGIES
 from ...core.trigger import BUFFER, RESERVE
 from .emit import emit
 from .options import chosen, reading
 from .reading import open_reading
-from .report import LIVE, UNSAFE, USAGE, RefusedError
+from .report import LIVE, UNSAFE, USAGE, RefusedError, say
 from .undo_command import say_refused, subject_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ _NOTHING: Final = frozenset({"nothing", "target", "futile"})
 @click.option("--explain", type=click.IntRange(1), metavar="N", help="Show one operation's words.")
 @click.option("--apply", "is_applied", is_flag=True, help="Carry it out, in a fork.")
 @click.option("--in-place", is_flag=True, help="With --apply: in the session itself.")
+@click.option("--force", is_flag=True, help="Also a transcript of more than 200 MB.")
 @click.pass_context
 def compact(
     context: click.Context,
@@ -65,6 +67,7 @@ def compact(
     explain: int | None,
     is_applied: bool,
     in_place: bool,
+    force: bool,
 ) -> int:
     """Plan how to make a session smaller; nothing is written without --apply.
 
@@ -79,8 +82,12 @@ def compact(
         transcript = found.places.folder.projects / known.path
         everything = target is None and (level is not None or bool(names))
         share = None if everything else (TARGET if target is None else target)
-        plan = _plan(found, known, transcript, _aim(known, names, level, share), keep)
+        largest = UNLIMITED if force else LARGEST_BYTES
+        plan = _plan(found, known, transcript, _aim(known, names, level, share), keep, largest)
         subject = subject_of(found.places, known.session_id, transcript, known.cwd)
+    note = size_note(plan.bytes_before)
+    if note:
+        say(note)
     if is_applied and not plan.refused:
         return _apply(context, plan, subject, in_place=in_place)
     if explain is not None:
@@ -110,7 +117,9 @@ def _aim(session: Session, names: tuple[str, ...], level: int | None, target: fl
     )
 
 
-def _plan(found: Reading, session: Session, transcript: Path, aim: Aim, keep: int) -> Plan:
+def _plan(
+    found: Reading, session: Session, transcript: Path, aim: Aim, keep: int, largest: int
+) -> Plan:
     from ...collectors.transcripts.conversation import entries_from
     from ...core.compaction.planning import plan_transcript
     from ...core.compaction.protect import Protection
@@ -127,6 +136,7 @@ def _plan(found: Reading, session: Session, transcript: Path, aim: Aim, keep: in
             aim=aim,
             protection=Protection(tool_turns=keep),
             live=f"the session is open in {holder}" if holder else None,
+            largest=largest,
         )
     except OSError as error:
         why = error.strerror or error
