@@ -50,6 +50,8 @@ FILES_WITH_COMMANDS: Final = 30
 _REFERRING: Final = frozenset({PieceKind.PROMPT, PieceKind.TEXT, PieceKind.TOOL_INPUT})
 """Who refers to a thing: that a tool prints its name again says nothing."""
 
+_HASH: Final = re.compile("[0-9a-f]{7,40}")
+
 _RECENT: Final = 0.3
 """What a fact loses with age, at the most: the oldest of a kind weighs so much less."""
 
@@ -238,7 +240,14 @@ def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
                 found[thing] = found.get(thing, False) or piece.kind in _REFERRING
         referred.update({thing: int(refers) for thing, refers in found.items()})
     names = sorted(referred, key=lambda name: (-referred[name], used.get(name, len(used))))
-    shown = [name for name in names if not hides_secret(name) and ", " not in name][:NAMES_KEPT]
+    shown = [
+        name
+        for name in names
+        # A hash that nobody refers to says nothing, and a comma parts the names of a list.
+        if (referred[name] or not _HASH.fullmatch(name))
+        and ", " not in name
+        and not hides_secret(name)
+    ][:NAMES_KEPT]
     return [
         fact(Part.NAME, name, 0, 0.4 - _RECENT * _age(rank, shown))
         for rank, name in enumerate(shown)
