@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.image import after, image
 from ctxtop.core.compaction.keep import Tail
-from ctxtop.core.compaction.plan import Harm, Refusal
+from ctxtop.core.compaction.plan import Harm
+from ctxtop.core.compaction.plan_whole import KEPT_CHARS, plan_whole
 from ctxtop.core.compaction.planning import plan_transcript
 from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.strategies.summarise import facts_of, summarise
-from ctxtop.core.compaction.whole import Whole, envelope_of, newest
+from ctxtop.core.compaction.view import slim
+from ctxtop.core.compaction.whole import Whole, envelope_of
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.summaries.budget import Budget, sum_up
 from ctxtop.core.summaries.templates import ELEVEN
+from msgspec.structs import replace
 
-from .figures import counter_for, counter_of
+from .figures import counter_for
 from .replay import RefusedError
 from .texts import pieces_of
 
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.compaction.plan import Operation, Refusal
+    from ctxtop.core.compaction.view import View
+    from ctxtop.core.conversation import Entry, Piece
     from ctxtop.core.material import CountedOnce
 
     from .replay import Compact
@@ -98,18 +103,23 @@ def _all_of(path: Path) -> list[Entry]:
 
 
 def _with_summary(path: Path) -> bytes:
-    entries = read_conversation(path)
-    line = newest(entries)
-    if line is None:
-        raise RefusedError("it says nothing yet")
-    data = path.read_bytes()
-    whole = _whole(entries, data[line.offset : line.offset + line.length], counter_of(entries))
-    made = summarise(whole, KEPT_MESSAGES, ELEVEN)
-    if isinstance(made, Refusal):
-        raise RefusedError(f"{made.check}: {made.why}")
+    plan = plan_whole(path.stem, path, _read, counter_for, _summarised)
+    if plan.refused or not plan.operations:
+        raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
-        return b"".join(after(image(lines, [made])))
+        return b"".join(after(image(lines, plan.operations)))
+
+
+def _summarised(whole: Whole, _view: View) -> Operation | Refusal:
+    return summarise(whole, KEPT_MESSAGES, ELEVEN)
 
 
 def _whole(entries: Sequence[Entry], last: bytes, tokens: CountedOnce) -> Whole:
-    return Whole(tuple(entries), envelope_of(json.loads(last)), tokens.tokens)
+    # As `plan_whole` holds it: of a result no more than its beginning.
+    held = tuple(replace(entry, pieces=tuple(map(_cut, entry.pieces))) for entry in entries)
+    return Whole(held, envelope_of(json.loads(last)), tokens.tokens)
+
+
+def _cut(piece: Piece) -> Piece:
+    whole = piece.kind is not PieceKind.TOOL_RESULT or piece.failed
+    return piece if whole else slim(piece, KEPT_CHARS)
