@@ -11,7 +11,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ..summaries.names import names_in_order
+from ..summaries.names import hides_secret, names_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -127,7 +127,8 @@ def things_in(text: str, words: Iterable[str]) -> dict[str, str]:
             # It is a part of what was shown.
             continue
         if fact := _fact(text, place, word):
-            facts.setdefault(fact, word)
+            if not hides_secret(fact):
+                facts.setdefault(fact, word)
         elif name := next(names_in_order(word), None):
             names.setdefault(name, word)
         else:

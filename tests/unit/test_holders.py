@@ -47,6 +47,13 @@ def test_a_number_alone_is_no_fact() -> None:
     assert Holders(["in 8123 ms"]).sole("in 8123 ms") == []
 
 
+def test_no_key_gets_into_a_digest() -> None:
+    keys = (
+        'sk-ant-api03-abcdefghijklmnop "ghp_0123456789abcdefghijABCDEFGHIJ" ghp_0123456789abcdefg'
+    )
+    assert Holders([keys]).sole(keys) == []
+
+
 def test_a_name_inside_a_longer_one_is_its_own() -> None:
     text = "Writer.SetAccent calls SetAccent"
     assert sorted(Holders([text]).sole(text)) == ["SetAccent", "Writer.SetAccent"]
