@@ -11,44 +11,54 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ..summaries.names import names_in_order
+from ..summaries.names import hides_secret, names_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from re import Pattern
 
-_WORD: Final = re.compile(r"(?:\b(?:self|this|cls)\.|//|\\+)?([\w./\\$@-]{3,})")
-"""What a name or a fact is made of, without its owner."""
+_WORD: Final = re.compile(r"[\w./\\$@-]{3,}")
+"""What a name or a fact is made of."""
+
+_INSIDE: Final = "_./\\$@-"
+"""Marks inside a word."""
+
+_OWNER: Final = re.compile(r"(?:self|this|cls)\.|//")
+"""Before a word, and no part of it."""
+
+WORDS_HELD: Final = 16_384
+"""Words that are remembered without what stands around them: about 3 MB."""
 
 _EDGES: Final = "-./\\"
 """Marks of a sentence or an option at the end of a word."""
 
-_JOINTS: Final = re.compile("[-@]")
-"""Between the parts of an id, and before a version: a part is a fact of its own."""
+_JOINTS: Final = re.compile(r"[-@]|\.\.+|\\+[nrt]?")
+"""Between the parts of an id, before a version, in a range, and where a line end is written as
+an escape: a part is a fact of its own."""
 
-_LOST_PER_TOKEN: Final = 4 / 1_000
+_LOST_PER_TOKEN: Final = 2 / 1_000
 """Of what an operation may make unnamed, by the tokens that it frees: measured, a conversation
 names 5 to 20 things in 1,000 tokens, and 98 % of their weight is to stay (compaction.md 7.8)."""
 
-_FACTS: Final[Pattern[str]] = re.compile(
-    r"https?://[^\s\"'<>`\])]+"
-    r"|\b(?:E[A-Z]{4,12}|[A-Z]{1,4}\d{3,5}|[A-Z][A-Za-z]+(?:Error|Exception))\b"
-    r"|\bv?\d+\.\d+\.\d+(?:-[\w.]+)?\b"
-    r"|(?:(?<=localhost:)|(?<=\d\.\d\.\d\.\d:)|(?<=[Pp]ort )|(?<=--port[ =]))\d{2,5}\b"
-    r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"
-    r"|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b"
-    r"|(?<=[\"'`])[A-Za-z][\w:-]{3,39}(?=[\"'`])"
+_FACT: Final = re.compile(
+    r"(?P<code>E[A-Z]{4,12}|[A-Z]{1,4}\d{3,5}|[A-Z][A-Za-z]+(?:Error|Exception))"
+    r"|(?P<variable>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+    r"|(?P<opaque>v?\d+\.\d+\.\d+(?:-[\w.]+)?|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})"
+    r"|(?P<port>\d{2,5})"
+    r"|(?P<constant>[A-Za-z][\w-]{3,39})"
 )
-"""URLs, error codes and classes, versions, ports, hashes, environment variables and quoted
-constants (compaction.md 4.2, Q3); paths and symbols are what `names_in_order` gives."""
+"""Error codes and classes, environment variables, versions and hashes; ports and quoted
+constants by what stands around them (compaction.md 4.2, Q3). Names are `names_in_order`'s."""
 
-_OPAQUE: Final = re.compile(r"v?\d|[0-9a-f]{7}")
-"""How facts begin that say nothing without the words around them."""
+_PORT: Final = ("localhost:", "127.0.0.1:", "0.0.0.0:", "ort ", "--port ", "--port=")
+"""How a port is told from other numbers: by what stands before it."""
+
+_SCHEMES: Final = ("https://", "http://")
+_URL: Final = re.compile(r"[^\s\"'<>`\])\\]+")
+_URL_END: Final = ".,;:!?)"
+_QUOTES: Final = "\"'`"
 
 WORDS_CHARS: Final = 40
 """Of the words before such a fact; where they are few, half as many behind it."""
-
-_URL_END: Final = ".,;:!?)"
 
 
 class Holders:
@@ -81,18 +91,7 @@ class Holders:
         lone = {word for word in words_of(text) if self._held[word] <= 1} - still
         if not lone:
             return {}
-        found: dict[str, str] = {}
-        for fact in _FACTS.finditer(text):
-            word = _key(fact[0].rstrip(_URL_END))
-            if self._held[word] <= 1 and word not in still:
-                found.setdefault(_shown(fact), word)
-        words = (word for word in _WORD.findall(text) if word.rstrip(_EDGES) in lone)
-        shown = set(found.values())
-        for name in names_in_order("\n".join(words)):
-            word = _key(name)
-            if word not in shown:
-                found[name] = word
-        return found
+        return things_in(text, lone)
 
     def replace(self, before: str, after: str) -> None:
         """Learn that a piece says something else now."""
@@ -104,9 +103,39 @@ class Holders:
 @lru_cache(maxsize=16)
 def words_of(text: str) -> frozenset[str]:
     """Take a text apart into what a name can be; what is joined also into its parts."""
-    found = {word.rstrip(_EDGES) for word in set(_WORD.findall(text))}
-    parts = (_JOINTS.split(word) for word in found if "-" in word or "@" in word)
+    found = {_plain(word) for word in set(_WORD.findall(text))}
+    parts = (_JOINTS.split(word) for word in found if _JOINTS.search(word))
     return frozenset(found.union(*parts))
+
+
+@lru_cache(maxsize=WORDS_HELD)
+def _plain(word: str) -> str:
+    owner = _OWNER.match(word)
+    return (word[owner.end() :] if owner else word).rstrip(_EDGES)
+
+
+def things_in(text: str, words: Iterable[str]) -> dict[str, str]:
+    """Give which of a text's words are facts or names, as they are shown, facts first.
+
+    With each the word by which it is counted.
+    """
+    facts: dict[str, str] = {}
+    names: dict[str, str] = {}
+    shown_to = 0
+    for place, _, word in sorted((_place(text, each), -len(each), each) for each in words):
+        if place < shown_to:
+            # It is a part of what was shown.
+            continue
+        if fact := _fact(text, place, word):
+            if not hides_secret(fact):
+                facts.setdefault(fact, word)
+        elif name := next(names_in_order(word), None):
+            names.setdefault(name, word)
+        else:
+            continue
+        shown_to = place + len(word)
+    told = words_of("\n".join(facts))
+    return facts | {name: word for name, word in names.items() if word not in told}
 
 
 def spoken(value: object, call: str | None) -> str:
@@ -133,25 +162,49 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _shown(fact: re.Match[str]) -> str:
-    """Give a fact as a digest says it: an opaque one with the words around it in its line."""
-    if not _OPAQUE.match(fact[0]):
-        return fact[0].rstrip(_URL_END)
-    text, start, end = fact.string, fact.start(), fact.end()
+def _place(text: str, word: str) -> int:
+    """Find where a word stands whole; anywhere, where it is always a part of others."""
+    first = place = text.find(word)
+    while place >= 0:
+        end = place + len(word)
+        after = text[end : end + 1]
+        if not (_joins(text[place - 1 : place]) or (after != "." and _joins(after))):
+            return place
+        place = text.find(word, place + 1)
+    return first
+
+
+def _joins(sign: str) -> bool:
+    return sign.isalnum() or (sign != "" and sign in _INSIDE)
+
+
+def _fact(text: str, place: int, word: str) -> str | None:
+    """Give a fact as a digest says it; None for what is none."""
+    scheme = next((each for each in _SCHEMES if text.endswith(each, 0, place)), None)
+    if scheme:
+        address = _URL.match(text, place)
+        return f"{scheme}{address[0].rstrip(_URL_END) if address else word}"
+    found = _FACT.fullmatch(word)
+    if found is None:
+        return None
+    kind, end = found.lastgroup, place + len(word)
+    if kind == "opaque" or (kind == "port" and text.endswith(_PORT, 0, place)):
+        return _among_words(text, place, end)
+    if kind == "constant":
+        quoted = text[place - 1 : place] in _QUOTES and text[end : end + 1] in _QUOTES
+        return word if quoted and text[end : end + 1] else None
+    return None if kind == "port" else word
+
+
+def _among_words(text: str, start: int, end: int) -> str:
+    """Give an opaque fact with the words around it in its line."""
     first = max(text.rfind("\n", 0, start) + 1, start - WORDS_CHARS)
-    if start - first < WORDS_CHARS // 2:
-        stop = text.find("\n", end)
-        end = min(len(text) if stop < 0 else stop, end + WORDS_CHARS // 2)
-    before, after = text[first:start], text[fact.end() : end]
-    # Words that the window cuts are left out.
+    before, after = text[first:start], ""
     if first and text[first - 1] != "\n":
+        # The word that the window cuts is left out.
         before = before.partition(" ")[2] if " " in before else before
-    if end < len(text) and text[end] != "\n":
-        after = after.rpartition(" ")[0]
-    return f"{before.lstrip()}{fact[0]}{after.rstrip()}"
-
-
-def _key(thing: str) -> str:
-    """Give the word by which a thing is counted: its longest."""
-    words = [word.rstrip(_EDGES) for word in _WORD.findall(thing)]
-    return max(words, key=len, default=thing)
+    if len(before) < WORDS_CHARS // 2:
+        after = text[end : end + WORDS_CHARS // 2].partition("\n")[0]
+        whole = text[end + len(after) : end + len(after) + 1] in {"", "\n"}
+        after = after if whole else after.rpartition(" ")[0]
+    return f"{before.lstrip()}{text[start:end]}{after.rstrip()}"

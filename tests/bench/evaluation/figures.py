@@ -183,7 +183,7 @@ def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
         probes=Share(sum(answered.values()), len(answered)),
         needles=Share(sum(planted), len(planted)),
         leaks=Share(sum(is_answered(each, index) for each in case.strange), len(case.strange)),
-        grown=len(inflated(case.original, compacted)),
+        grown=len(inflated(case.original, compacted, counter)),
         empty=_empty(data),
         density=(density(compacted, size) / before,) if before else (),
         break_even=(paid,) if paid is not None else (),
