@@ -116,9 +116,7 @@ def hung_anew(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[st
 
 
 def _behind_restored(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str]:
-    removed = {
-        edit.line for each in operations for edit in each.edits if isinstance(edit, Remove)
-    }
+    removed = {edit.line for each in operations for edit in each.edits if isinstance(edit, Remove)}
     if not removed:
         return {}
     ends: dict[str, str] = {}
@@ -168,6 +166,6 @@ def _hang(line: bytes, hung: Mapping[str, str | None]) -> bytes:
         parent = json.loads(line[span.start : span.end]) if span else None
     except ValueError:
         return line
-    if span is None or parent not in hung:
+    if span is None or not isinstance(parent, str) or parent not in hung:
         return line
     return line[: span.start] + json.dumps(hung[parent]).encode() + line[span.end :]

@@ -75,6 +75,8 @@ class Receipt(msgspec.Struct, frozen=True):
     """None while nothing was written."""
     pending: Version | None = None
     """What is about to be written."""
+    title: str | None = None
+    """Of the fork, where it was given one."""
 
     @property
     def state(self) -> State:

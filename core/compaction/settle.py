@@ -46,7 +46,7 @@ def _settled(receipt: Receipt, pending: Version) -> Receipt | None:
         return replace(receipt, now=written, pending=None)
     if receipt.now is None:
         if receipt.mode is Mode.FORK and not target.exists():
-            remove_copies(target.with_suffix(""))
+            remove_copies(target)
         return None
     if receipt.mode is Mode.APPEND:
         take_out(target, receipt.plan)

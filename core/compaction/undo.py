@@ -134,7 +134,7 @@ def _only(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:
 def _written(receipt: Receipt) -> Written:
     if receipt.new_session_id is None:
         return AS_IT_IS
-    return as_fork(receipt.session_id, receipt.new_session_id)
+    return as_fork(receipt.session_id, receipt.new_session_id, receipt.title)
 
 
 @contextmanager
