@@ -26,7 +26,10 @@ $(VENV)/.test: $(VENV)/.run
 	$(PIP) install -c constraints.txt --group test
 	@touch $@
 
-$(VENV)/.check: $(VENV)/.test
+$(VENV)/.prove: $(VENV)/.client ## Prove every strategy on every session of the lab, in every mode
+	$(BIN)/python -m pytest tests/client/test_strategies.py --all-pairs
+
+check: $(VENV)/.test
 	$(PIP) install -c constraints.txt --group check --group screenshots
 	@touch $@
 
@@ -45,6 +48,9 @@ test: $(VENV)/.test ## Run the tests
 
 test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a network
 	$(BIN)/python -m pytest tests/client
+
+prove: $(VENV)/.client ## Prove every strategy on every session of the lab, in every mode
+	$(BIN)/python -m pytest tests/client/test_strategies.py --all-pairs
 
 check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/ruff format --check .
@@ -68,4 +74,4 @@ screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client check bench bench-accuracy bench-compaction screenshots clean
+.PHONY: help run demo test test-client prove check bench bench-accuracy bench-compaction screenshots clean

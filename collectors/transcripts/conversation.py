@@ -101,12 +101,13 @@ _line: Final = msgspec.json.Decoder(_Line)
 _said: Final = msgspec.json.Decoder(_Said)
 
 
-def read_conversation(path: Path) -> list[Entry]:
+def read_conversation(path: Path, start: int = 0) -> list[Entry]:
     """Read the entries of a transcript in the order of its file; what is no entry is left out.
 
+    For what has to look at all of them at once; `entries_from` gives them one by one.
     Raises OSError where the file cannot be read.
     """
-    return list(entries_from(path))
+    return list(entries_from(path, start))
 
 
 def entries_from(path: Path, start: int = 0) -> Iterator[Entry]:
@@ -118,8 +119,11 @@ def entries_from(path: Path, start: int = 0) -> Iterator[Entry]:
     calls: dict[str, Call] = {}
     for offset, number, data in lines_of(path, start):
         entry = read_entry(offset, data, calls, number)
+        # A line may be long: it is held no longer than it takes to read it.
+        del data
         if entry is not None:
             yield entry
+        del entry
 
 
 def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
@@ -132,14 +136,17 @@ def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
         file.seek(start)
         while data := file.readline(LONGEST_LINE):
             number += 1
+            begin, offset = offset, offset + len(data)
             if data.endswith(b"\n"):
-                yield offset, number, data
-            offset += len(data)
+                yield begin, number, data
+            del data
 
 
 def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0) -> Entry | None:
     """Read one line; None for what is no entry. `calls` is kept from line to line."""
-    text = data.strip(AROUND + b"\n")
+    # To strip it is to copy it, and hardly a line needs it.
+    whole = data.startswith(b"{") and data.endswith((b"}", b"}\n"))
+    text = data if whole else data.strip(AROUND + b"\n")
     if not text or text.startswith(SKIPPED):
         return None
     line = _decode(text)

@@ -104,7 +104,7 @@ def _text_kind(text: str, kind: PieceKind) -> PieceKind:
 
 
 def _call(block: Block, calls: dict[str, Call]) -> Piece:
-    text = "" if block.input is UNSET else bytes(block.input).decode("utf-8", "replace")
+    text = "" if block.input is UNSET else str(memoryview(block.input), "utf-8", "replace")
     call = Call(clean_title(block.name or ""), _path_in(block.input))
     if block.id:
         calls[block.id] = call

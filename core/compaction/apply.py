@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import time
 import uuid
 from typing import TYPE_CHECKING, Final
@@ -20,13 +19,13 @@ from .commit import commit
 from .files import first_lines, reading, sha256_of, sync_folder, unlink, write_all, write_beside
 from .fork import as_fork, copy_beside, link_history
 from .image import AS_IT_IS, MismatchError, after, image
-from .receipts import Mode, Receipt, Receipts, Version, new_id
+from .receipts import Mode, Mtime, Receipt, Receipts, Version, new_id
 from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
 from .subject import locked, require_idle
 from .swap import swap
 from .title import fork_title
-from .verify import VERIFIED, verify_lines, verify_list
+from .verify import VERIFIED, verify_lines, verify_list, verify_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,6 +48,7 @@ def apply_plan(plan: Plan, mode: Mode, subject: Subject) -> Receipt:
     carry_out = {Mode.FORK: _fork, Mode.IN_PLACE: _in_place, Mode.APPEND: _append}[mode]
     with locked(subject.state, subject.session_id):
         settle(subject.state, subject.session_id, subject.transcript)
+        _require_new(plan, mode, subject)
         try:
             return carry_out(plan, subject)
         except MismatchError as error:
@@ -56,6 +56,20 @@ def apply_plan(plan: Plan, mode: Mode, subject: Subject) -> Receipt:
         except OSError:
             settle(subject.state, subject.session_id, subject.transcript)
             raise
+
+
+def _nothing(why: str) -> NotAppliedError:
+    """V22: what is carried out a second time changes nothing."""
+    return refuse(Stop.NOTHING, "V22", f"the plan would change nothing: {why}", "there is no need")
+
+
+def _require_new(plan: Plan, mode: Mode, subject: Subject) -> None:
+    for each in Receipts(subject.state).all():
+        now = each.now
+        if (each.plan.plan_id, each.mode) != (plan.plan_id, mode) or mode is Mode.FORK:
+            continue
+        if now is not None and not now.undone and begins_with(subject.transcript, now):
+            raise _nothing(f"receipt {each.receipt_id} did it")
 
 
 def _require_plan(plan: Plan, mode: Mode, subject: Subject) -> None:
@@ -109,7 +123,14 @@ def _in_place(plan: Plan, subject: Subject) -> Receipt:
     temporary, version = _write(plan, subject, AS_IT_IS)
     receipt = _receipt(plan, subject, Mode.IN_PLACE, target, backup, version)
     receipt = replace(receipt, now=_unchanged(plan))
-    return commit(receipt, subject.state, lambda: swap(temporary, target, seen, subject.patience))
+
+    def write() -> None:
+        if sha256_of(target, plan.base_bytes)[0] != plan.base_sha256:
+            unlink(temporary)
+            raise refuse(Stop.UNSAFE, "V24", "the transcript was rewritten meanwhile", PLAN_AGAIN)
+        swap(temporary, target, seen, subject.patience)
+
+    return commit(receipt, subject.state, write)
 
 
 def _append(plan: Plan, subject: Subject) -> Receipt:
@@ -144,9 +165,13 @@ def _append(plan: Plan, subject: Subject) -> Receipt:
 def _back_up(plan: Plan, subject: Subject) -> str:
     backups = Backups(subject.state)
     size = subject.transcript.stat().st_size
-    name = backups.keep(subject.transcript, size)
+    name = backups.keep_file(subject.transcript, size)
     _require_base(plan, name, size)
-    backups.remove_old(Receipts(subject.state).all(), {name}, _now_ms())
+    receipts, now = Receipts(subject.state), _now_ms()
+    if not receipts.unreadable():
+        # What such a receipt needs is not known: then nothing goes.
+        backups.remove_old(receipts.all(), {name}, now)
+        receipts.remove_unnamed_plans(now)
     return name
 
 
@@ -160,15 +185,20 @@ def _require_base(plan: Plan, sha256: str, size: int) -> None:
 
 def _write(plan: Plan, subject: Subject, written: Written) -> tuple[Path, Version]:
     """Write the file beside the transcript and verify it there. Raises NotAppliedError."""
-    mode = stat.S_IMODE(subject.transcript.stat().st_mode)
-    temporary = write_beside(subject.transcript, after(_image(plan, subject, written)), mode)
+    origin = subject.transcript.stat()
+    temporary = write_beside(subject.transcript, after(_image(plan, subject, written)), origin)
     try:
+        wrong = [*verify_status(temporary, origin)]
+        if wrong:
+            raise NotAppliedError(Stop.UNVERIFIED, wrong)
         _require_verified(plan, subject, temporary, _image(plan, subject, written))
         sha256, size = sha256_of(temporary)
+        if sha256 == plan.base_sha256:
+            raise _nothing("the transcript is already what it makes of it")
     except BaseException:
         unlink(temporary)
         raise
-    return temporary, Version(sha256, size, replaced=plan.base_bytes)
+    return temporary, Version(sha256, size)
 
 
 def _image(plan: Plan, subject: Subject, written: Written) -> Iterator[ImageLine]:
@@ -219,6 +249,7 @@ def _receipt(
         backup=backup,
         verified=VERIFIED,
         resume_command=subject.resume_command(subject.session_id),
+        mtime=Mtime.KEPT if mode is Mode.IN_PLACE else Mtime.NEW,
         plan=plan,
         now=None,
         pending=version,

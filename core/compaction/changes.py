@@ -63,13 +63,13 @@ def replace_inputs(
     place = _block(view, slot)
     if place is None or not texts:
         return None
-    pointer, block = place
-    asked = json.loads(json.dumps(block["input"]))
-    for name, value in texts.items():
-        _put(asked, name, value)
-    saved = slot.tokens - view.count_as(slot, json.dumps(asked))
-    changes = {f"{pointer}/input{name}": value for name, value in texts.items()}
-    return _operation(view, slot, intent, changes, saved)
+    asked = f"{place[0]}/input"
+    changes = {f"{asked}{name}": value for name, value in texts.items()}
+    try:
+        after = _changed(view, slot.line, asked, changes)
+    except PointerError:
+        return None
+    return _operation(view, slot, intent, changes, slot.tokens - view.count_as(slot, after))
 
 
 def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
@@ -257,11 +257,16 @@ def _is_plain(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") == "text"
 
 
-def _put(asked: Any, pointer: str, value: object) -> None:  # noqa: ANN401 -- any JSON
-    *parents, last = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]]
-    for token in parents:
-        asked = asked[int(token)] if isinstance(asked, list) else asked[token]
-    asked[int(last) if isinstance(asked, list) else last] = value
+def _changed(view: View, number: int, pointer: str, changes: Mapping[str, Any]) -> str:
+    """Write a value of a line as it will stand there; raises PointerError."""
+    whole = view.span(number, pointer)
+    spans = {view.span(number, each): json_text(value) for each, value in changes.items()}
+    data, text = view.raw(number), b""
+    place = whole.start
+    for span in sorted(spans, key=lambda each: each.start):
+        text += data[place : span.start] + spans[span].encode()
+        place = span.end
+    return (text + data[place : whole.end]).decode("utf-8", "replace")
 
 
 def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[Edit]:

@@ -36,7 +36,7 @@ def commit(receipt: Receipt, state: Path, write: Callable[[], None]) -> Receipt:
     except OSError:
         settle(state, receipt.session_id, Path(receipt.transcript))
         for each in receipts.find(receipt.receipt_id):
-            if receipt.pending and each.now == replace(receipt.pending, replaced=None):
+            if each.now == receipt.pending:
                 return each
         raise
     return closed
@@ -52,4 +52,4 @@ def _closed(receipt: Receipt) -> Receipt:
             f"{receipt.target} was changed as soon as it was written",
             f"look at it; the copy of what it was is {receipt.backup}",
         )
-    return replace(receipt, now=replace(version, replaced=None), pending=None)
+    return replace(receipt, now=version, pending=None)

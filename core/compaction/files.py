@@ -84,14 +84,20 @@ def beside(target: Path, ending: str = LEFTOVER) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}{ending}")
 
 
-def write_beside(target: Path, chunks: Iterable[bytes], mode: int = FILE_MODE) -> Path:
-    """Write a file beside the one that it is for, and let it reach the disk; gives its path."""
+def write_beside(
+    target: Path, chunks: Iterable[bytes], origin: os.stat_result | None = None
+) -> Path:
+    """Write a file beside the one that it is for, and let it reach the disk; gives its path.
+
+    It is for the user alone, or for those who may read and write `origin`.
+    """
     path = beside(target)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, FILE_MODE)
     try:
         try:
             write_all(descriptor, chunks)
-            os.fchmod(descriptor, mode)
+            if origin is not None:
+                _let_in(descriptor, origin)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -99,6 +105,14 @@ def write_beside(target: Path, chunks: Iterable[bytes], mode: int = FILE_MODE) -
         unlink(path)
         raise
     return path
+
+
+def _let_in(descriptor: int, origin: os.stat_result) -> None:
+    if os.fstat(descriptor).st_gid != origin.st_gid:
+        # Not everyone is of the group; then V23 says no.
+        with suppress(PermissionError):
+            os.fchown(descriptor, -1, origin.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(origin.st_mode))
 
 
 def write_all(descriptor: int, chunks: Iterable[bytes]) -> None:
@@ -118,10 +132,13 @@ def _write(descriptor: int, data: bytearray) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file of ours, whole or not at all; its folders are made."""
+def write_file(path: Path, data: bytes, until_then: str) -> None:
+    """Write a file of ours, whole or not at all; its folders are made.
+
+    Until it is whole its name begins with `until_then`.
+    """
     make_folder(path.parent)
-    temporary = write_beside(path, [data])
+    temporary = write_beside(path.with_name(until_then), [data])
     try:
         temporary.replace(path)
     except BaseException:

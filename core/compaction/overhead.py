@@ -24,20 +24,32 @@ def overhead_of(
     stands so little that its estimate is hardly off; `tokens` counts those lines. 0 where no
     answer says what it used.
     """
-    boundary = max((each.offset for each in entries if each.boundary), default=-1)
-    for slot in reversed(slots):
-        entry = slot.entry
-        if entry.context_tokens and entry.offset > boundary and entry.message_id:
-            first = next(each for each in slots if each.entry.message_id == entry.message_id)
-            return max(0, entry.context_tokens - first.position)
-    begun = opening(entries)
+    answer = _newest(entries, [each.entry for each in slots])
+    if answer is not None:
+        first = next(each for each in slots if each.entry.message_id == answer.message_id)
+        return max(0, (answer.context_tokens or 0) - first.position)
+    begun = _until_first_answer(entries)
     if not begun:
         return 0
     return max(0, (begun[-1].context_tokens or 0) - sum(map(tokens, begun[:-1])))
 
 
-def opening(entries: Sequence[Entry]) -> list[Entry]:
-    """List the lines up to the first answer that says what it used; none where there is none."""
+def opening(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
+    """List the lines that `overhead_of` has to count beside those that are sent."""
+    return [] if _newest(entries, sent) else _until_first_answer(entries)
+
+
+def _newest(entries: Sequence[Entry], sent: Sequence[Entry]) -> Entry | None:
+    boundary = max((each.offset for each in entries if each.boundary), default=-1)
+    answers = (
+        each
+        for each in reversed(sent)
+        if each.context_tokens and each.offset > boundary and each.message_id
+    )
+    return next(answers, None)
+
+
+def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
     spoken = [each for each in entries if each.pieces and not each.sidechain]
     first = next((n for n, each in enumerate(spoken) if each.context_tokens), None)
     return [] if first is None else spoken[: first + 1]

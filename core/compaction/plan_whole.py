@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from ..conversation import Piece, PieceKind
+from ..summaries.running import ASKERS
 from .break_even import break_even
 from .line_file import open_lines
 from .plan import Operation, Plan, Refusal, make_plan
 from .planning import CHANGED, read_view, refusals
+from .view import slim
 from .whole import Whole, envelope_of, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
-    from ..conversation import Entry
+    from .planning import Read
     from .view import PieceCounter, View
 
-    Read = Callable[[Path], Iterable[Entry]]
     CounterOf = Callable[[str | None], PieceCounter]
     Make = Callable[[Whole, View], Operation | Refusal]
+
+KEPT_CHARS: Final = 1_000
+"""Of a result: a summary is told its beginning, at most 800 characters (summaries.providers)."""
 
 
 def plan_whole(
@@ -33,8 +40,8 @@ def plan_whole(
 ) -> Plan:
     """Plan what `make` gives for a transcript; nothing is written, a refusal is part of it.
 
-    Unlike `planning.plan_transcript` it holds all texts of the conversation. Raises OSError
-    where the file cannot be read.
+    Unlike `planning.plan_transcript` it holds what was said and what tools were called with;
+    of their results it holds KEPT_CHARS. Raises OSError where the file cannot be read.
     """
     with open_lines(path) as file:
         scan = file.scan()
@@ -63,15 +70,56 @@ def plan_whole(
     )
 
 
+class _Counts:
+    """Tokens of pieces whose texts are cut, as they were counted when they were whole."""
+
+    def __init__(self, view: View) -> None:
+        self._count: Final = view.count
+        self._of_slots: Final = {
+            slot.piece: slot.tokens
+            for slot in view.slots
+            # Of a thought the context holds more than its text says.
+            if not slot.replaced and slot.piece.kind is not PieceKind.THINKING
+        }
+        self._known: Final[dict[Piece, int]] = {}
+
+    def cut(self, piece: Piece) -> Piece:
+        """Cut a piece's text where a summary needs no more of it."""
+        short = slim(piece, KEPT_CHARS) if _is_output(piece) else piece
+        known = self._of_slots.get(slim(piece))
+        if known is not None:
+            self._known[short] = known
+        return short
+
+    def of(self, piece: Piece) -> int:
+        """Give what was counted, or count."""
+        known = self._known.get(piece)
+        if known is None:
+            known = self._known[piece] = self._count(piece)
+        return known
+
+
 def _whole(path: Path, read: Read, view: View) -> Whole:
-    entries = tuple(read(path))
+    counts = _Counts(view)
+    entries = tuple(
+        replace(entry, pieces=tuple(map(counts.cut, entry.pieces)), snapshot=None)
+        for entry in read(path)
+    )
     last = newest(entries)
     said = view.value(last.line) if last else None
     return Whole(
         entries,
         envelope_of(said if isinstance(said, dict) else {}),
-        view.count,
+        counts.of,
         str(path),
         view.overhead,
         view.tokens - view.overhead,
     )
+
+
+def _is_output(piece: Piece) -> bool:
+    """Tell what is put in or comes out of a tool: the most of a conversation, by far."""
+    if piece.kind is PieceKind.TOOL_RESULT:
+        # Of what failed its end counts, and of a running task what it says of its state.
+        return not piece.failed and piece.name not in ASKERS
+    return piece.kind in {PieceKind.ATTACHMENT, PieceKind.META}

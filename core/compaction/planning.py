@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from sys import intern
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from .chain import kept_by
 from .line_file import LONGEST_LINE, open_lines
 from .overhead import opening, overhead_of
 from .plan import Harm, Plan, Refusal
-from .project import project
+from .project import is_call, project
 from .protect import DEFAULT, Protection, kept_lines, protect
 from .select import Aim, Selection, futile, select
 from .strategies.usage import with_usage
@@ -29,8 +30,15 @@ if TYPE_CHECKING:
     from .line_file import LineFile, Scan
     from .view import PieceCounter
 
-    Read = Callable[[Path], Iterable[Entry]]
     CounterOf = Callable[[str | None], PieceCounter]
+
+
+class Read(Protocol):
+    """Who reads the entries of a transcript."""
+
+    def __call__(self, path: Path, start: int = 0, /) -> Iterable[Entry]:
+        """Give entries in the file's order from a line's byte offset on: that is line 1."""
+        ...
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -53,8 +61,8 @@ def plan_transcript(
 ) -> Plan:
     """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
 
-    `read` gives the entries in the file's order, each time it is called; `counter_of` gives
-    who counts for a model; `live` says who has the session open. Raises OSError where the file
+    `read` is called twice, for all entries and for those that are sent; `counter_of` gives who
+    counts for a model; `live` says who has the session open. Raises OSError where the file
     cannot be read.
     """
     wanted = aim or Aim()
@@ -90,12 +98,12 @@ def read_view(
     counter_of: CounterOf,
     protection: Protection = DEFAULT,
 ) -> View:
-    """Make the view of a transcript: it is read twice, to know what is sent and to count it."""
-    entries = [_slim_entry(entry) for entry in read(path)]
+    """Make the view of a transcript: all of it is read, then what is sent, to count it."""
+    entries = list(_slim_entries(read(path)))
     sent = project(entries)
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
     counter = counter_of(model)
-    measured = _measure(read(path), [*opening(entries), *sent], counter)
+    measured = _measure(path, read, [*opening(entries, sent), *sent], counter)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
@@ -121,22 +129,50 @@ def read_view(
     )
 
 
+def _slim_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Leave long texts out, and hold a name once that two lines say one after the other."""
+    before: Entry | None = None
+    for entry in entries:
+        if before is None:
+            before = _slim_entry(entry)
+        else:
+            before = replace(
+                _slim_entry(entry),
+                type=intern(entry.type),
+                parent=_held_once(entry.parent, before.uuid),
+                message_id=_held_once(entry.message_id, before.message_id),
+            )
+        # The next line is read while this one's texts are not held any more.
+        del entry
+        yield before
+
+
+def _held_once(name: str | None, before: str | None) -> str | None:
+    return before if name == before else name
+
+
 def _slim_entry(entry: Entry) -> Entry:
     return replace(entry, pieces=tuple(map(slim, entry.pieces)), snapshot=None)
 
 
 def _measure(
-    entries: Iterable[Entry], sent: Sequence[Entry], counter: PieceCounter
+    path: Path, read: Read, sent: Sequence[Entry], counter: PieceCounter
 ) -> dict[tuple[int, Piece], Measure]:
-    wanted = {entry.line for entry in sent}
-    return {
-        (entry.line, slim(piece)): Measure(
-            counter.tokens(piece), len(piece.text), digest(piece.text)
-        )
-        for entry in entries
-        if entry.line in wanted
-        for piece in entry.pieces
-    }
+    """Count what is sent: no line before its first one is read, and none behind its last."""
+    if not sent:
+        return {}
+    wanted = {entry.offset: entry.line for entry in sent}
+    start, end = min(wanted), max(wanted)
+    measured = {}
+    for entry in read(path, start):
+        if entry.offset in wanted:
+            for piece in entry.pieces:
+                known = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
+                measured[wanted[entry.offset], slim(piece)] = known
+        if entry.offset >= end:
+            break
+        del entry
+    return measured
 
 
 class _Known:
@@ -166,8 +202,7 @@ def _slots(
     thoughts: dict[str | None, int],
     model: str | None,
 ) -> list[Slot]:
-    prompts = [n for n, each in enumerate(sent) if _is_prompt(each)]
-    seen_from = prompts[-1] if prompts and drops_thinking(model) else 0
+    seen_from = _seen_from(sent) if drops_thinking(model) else 0
     slots: list[Slot] = []
     position = 0
     for number, entry in enumerate(sent):
@@ -193,6 +228,17 @@ def _slots(
             )
             position += tokens
     return slots
+
+
+def _seen_from(sent: Sequence[Entry]) -> int:
+    """Give the entry from which on thoughts are seen by a model that sees no earlier turn's.
+
+    A turn that is over is an earlier one to whatever is sent next.
+    """
+    said = [each for each in sent if each.type in {"user", "assistant"}]
+    if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].pieces)):
+        return len(sent)
+    return max((n for n, each in enumerate(sent) if _is_prompt(each)), default=0)
 
 
 def _is_prompt(entry: Entry) -> bool:

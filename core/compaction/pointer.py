@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -41,10 +41,10 @@ def find_value(line: bytes, pointer: str) -> Span:
 
     Of members with one name the last counts, as for the client. Raises PointerError.
     """
-    start = _skip_space(line, 0)
-    for token in _tokens(pointer):
-        start = _child(line, start, token, pointer)
-    return Span(start, _end(line, start))
+    found, _ = _walk(line, _skip_space(line, 0), _tokens(pointer))
+    if found is None:
+        raise PointerError(f"{pointer!r} leads nowhere in this line")
+    return found
 
 
 def replace_value(line: bytes, pointer: str, value: bytes) -> bytes:
@@ -80,46 +80,74 @@ def _tokens(pointer: str) -> list[str]:
     return [each.replace("~1", "/").replace("~0", "~") for each in pointer[1:].split("/")]
 
 
-def _child(line: bytes, start: int, token: str, pointer: str) -> int:
+def _walk(line: bytes, start: int, tokens: Sequence[str]) -> tuple[Span | None, int]:
+    """Give where tokens lead to inside a value, and the place behind it: no byte is met twice."""
+    if not tokens:
+        end = _end(line, start)
+        return Span(start, end), end
     opening = line[start : start + 1]
     if opening == b"{":
-        found = [value for name, value, _ in _members(line, start) if name == token]
-        if found:
-            return found[-1]
-    elif opening == b"[" and _ARRAY_INDEX.fullmatch(token):
-        for index, value in enumerate(_items(line, start)):
-            if index == int(token):
-                return value
-    raise PointerError(f"{pointer!r} leads nowhere: there is no {token!r}")
+        return _walk_object(line, start, tokens)
+    if opening == b"[" and _ARRAY_INDEX.fullmatch(tokens[0]):
+        return _walk_list(line, start, tokens)
+    return None, _end(line, start)
+
+
+def _walk_object(line: bytes, start: int, tokens: Sequence[str]) -> tuple[Span | None, int]:
+    found = None
+    place, more = _first(line, start, b"}")
+    while more:
+        name, value = _member(line, place)
+        if name == tokens[0]:
+            found, end = _walk(line, value, tokens[1:])
+        else:
+            end = _end(line, value)
+        place, more = _following(line, end, b"}")
+    return found, place
+
+
+def _walk_list(line: bytes, start: int, tokens: Sequence[str]) -> tuple[Span | None, int]:
+    found, wanted, index = None, int(tokens[0]), 0
+    place, more = _first(line, start, b"]")
+    while more:
+        if index == wanted:
+            found, end = _walk(line, place, tokens[1:])
+        else:
+            end = _end(line, place)
+        place, more = _following(line, end, b"]")
+        index += 1
+    return found, place
 
 
 def _members(line: bytes, start: int) -> Iterator[tuple[str, int, int]]:
-    place = _skip_space(line, start + 1)
-    if line[place : place + 1] == b"}":
-        return
-    while True:
-        after = _end_of_string(line, place)
-        name = _name(line[place:after])
-        place = _expect(line, after, b":")
-        value = _skip_space(line, place)
+    place, more = _first(line, start, b"}")
+    while more:
+        name, value = _member(line, place)
         end = _end(line, value)
         yield name, value, end
-        place = _skip_space(line, end)
-        if line[place : place + 1] == b"}":
-            return
-        place = _skip_space(line, _expect(line, place, b","))
+        place, more = _following(line, end, b"}")
 
 
-def _items(line: bytes, start: int) -> Iterator[int]:
+def _first(line: bytes, start: int, closing: bytes) -> tuple[int, bool]:
+    """Give the place of the first member or item, or the one behind a container without any."""
     place = _skip_space(line, start + 1)
-    if line[place : place + 1] == b"]":
-        return
-    while True:
-        yield place
-        place = _skip_space(line, _end(line, place))
-        if line[place : place + 1] == b"]":
-            return
-        place = _skip_space(line, _expect(line, place, b","))
+    if line[place : place + 1] == closing:
+        return place + 1, False
+    return place, True
+
+
+def _member(line: bytes, place: int) -> tuple[str, int]:
+    """Give the name of a member, and where its value begins."""
+    after = _end_of_string(line, place)
+    return _name(line[place:after]), _skip_space(line, _expect(line, after, b":"))
+
+
+def _following(line: bytes, end: int, closing: bytes) -> tuple[int, bool]:
+    """Give the place of the next member or item, or the one behind the container's end."""
+    place = _skip_space(line, end)
+    if line[place : place + 1] == closing:
+        return place + 1, False
+    return _skip_space(line, _expect(line, place, b",")), True
 
 
 def _end(line: bytes, start: int) -> int:
@@ -174,5 +202,8 @@ def _expect(line: bytes, place: int, sign: bytes) -> int:
 
 
 def _skip_space(line: bytes, place: int) -> int:
+    # Most places have none, and asking for that is the quickest.
+    if line[place : place + 1] > b" ":
+        return place
     found = _SPACE.match(line, place)
     return found.end() if found else place

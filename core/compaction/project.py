@@ -7,6 +7,7 @@ lets resume edited transcripts; reference: claude-code-formats 2.10 and 3.8.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from ..conversation import Entry, Piece, PieceKind, Role
 from .chain import follow_chain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 def project(entries: Sequence[Entry]) -> list[Entry]:
@@ -30,7 +31,7 @@ def project(entries: Sequence[Entry]) -> list[Entry]:
     said = [entry for entry in follow_chain(entries) if _is_said(entry)]
     # An error is never sent, but what was attached before it stays before it.
     sent = [entry for entry in _attachments_first(_spoken(said)) if not entry.hidden]
-    return [_as_seen(entry, replaced) for entry in _paired(sent)]
+    return [_as_seen(entry, replaced) for entry in _paired(_gathered(sent))]
 
 
 def is_result(piece: Piece) -> bool:
@@ -41,6 +42,15 @@ def is_result(piece: Piece) -> bool:
 def is_call(piece: Piece) -> bool:
     """Say whether a piece calls a tool."""
     return piece.tool_use_id is not None and piece.kind is PieceKind.TOOL_INPUT
+
+
+def waits_for_model(sent: Iterable[Entry]) -> bool:
+    """Say whether results that no answer followed yet are at the end of what is sent.
+
+    Words of a person may follow them: they go into the same message.
+    """
+    newest = takewhile(lambda each: each.role is not Role.ASSISTANT, reversed([*sent]))
+    return any(is_result(piece) for each in newest for piece in each.pieces)
 
 
 def _is_said(entry: Entry) -> bool:
@@ -79,6 +89,32 @@ def _attachments_first(entries: list[Entry]) -> list[Entry]:
         if entry.role is Role.ASSISTANT or any(is_result(piece) for piece in entry.pieces):
             floor = len(moved)
     return moved
+
+
+def _gathered(entries: list[Entry]) -> list[Entry]:
+    """Put each answer's lines together, its calls last.
+
+    A call's result is written as soon as it is there, while the answer still streams: between
+    two of its lines. A person's words end what belongs together.
+    """
+    groups: list[list[Entry]] = []
+    answers: dict[str | None, list[Entry]] = {}
+    for entry in entries:
+        if entry.role is Role.ASSISTANT:
+            known = answers.get(entry.message_id) if entry.message_id else None
+            if known is None:
+                known = answers[entry.message_id] = []
+                groups.append(known)
+            known.append(entry)
+            continue
+        if entry.type != "attachment" and not any(map(is_result, entry.pieces)):
+            answers.clear()
+        groups.append([entry])
+    return [
+        entry
+        for group in groups
+        for entry in sorted(group, key=lambda each: any(map(is_call, each.pieces)))
+    ]
 
 
 def _paired(entries: list[Entry]) -> list[Entry]:

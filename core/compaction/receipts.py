@@ -1,15 +1,20 @@
-"""What was carried out, on what, and how it is taken back; one file a receipt, for us alone."""
+"""What was carried out, on what, and how it is taken back; one file a receipt, for us alone.
+
+A receipt's file says nothing of what a transcript says: the plan stands elsewhere, by its hash.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from .files import make_folder, reading, unlink, write_file
-from .plan import Plan  # noqa: TC001 -- msgspec reads it
+from .contents import Contents
+from .files import reading, unlink, write_file
+from .plan import Plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +43,14 @@ class State(StrEnum):
     UNDONE = "undone"
 
 
+class Mtime(StrEnum):
+    """What becomes of a file's time of its last change."""
+
+    KEPT = "kept"
+    """As the transcript's own: lists of sessions keep their order."""
+    NEW = "new"
+
+
 class Version(msgspec.Struct, frozen=True):
     """What of a file is ours: its first bytes, after the operations that are not undone."""
 
@@ -46,14 +59,12 @@ class Version(msgspec.Struct, frozen=True):
     """Bytes."""
     undone: tuple[int, ...] = ()
     """Numbers of operations, counted from 0."""
-    replaced: int | None = None
-    """Bytes of the file whose place it takes; None where it takes none."""
     mixed: bool = False
     """Somebody else changed these bytes too: they are no image of the plan's operations."""
 
 
-class Receipt(msgspec.Struct, frozen=True):
-    """One plan that was carried out; times in ms since 1970."""
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is no text of a transcript's; times in ms since 1970."""
 
     receipt_id: str
     session_id: str
@@ -70,13 +81,27 @@ class Receipt(msgspec.Struct, frozen=True):
     verified: tuple[str, ...]
     """Checks that were passed, before and after."""
     resume_command: str
-    plan: Plan
+    mtime: Mtime
+    """When the written file says that it was written last."""
     now: Version | None
     """None while nothing was written."""
     pending: Version | None = None
     """What is about to be written."""
     title: str | None = None
     """Of the fork, where it was given one."""
+
+
+class _Kept(_Facts, frozen=True, kw_only=True):
+    """A receipt as its file holds it."""
+
+    plan: str
+    """Name of the plan's JSON among the plans."""
+
+
+class Receipt(_Facts, frozen=True, kw_only=True):
+    """One plan that was carried out."""
+
+    plan: Plan
 
     @property
     def state(self) -> State:
@@ -99,34 +124,59 @@ class Receipts:
 
     def __init__(self, state: Path) -> None:
         self.folder: Final = state / "receipts"
+        self.plans: Final = Contents(state / "plans")
 
     def all(self) -> list[Receipt]:
         """List them, newest first; what cannot be read is left out."""
-        if not self.folder.is_dir():
-            return []
         found = [self._read(path) for path in self.folder.glob("*.json")]
         return sorted((each for each in found if each), key=lambda each: -each.at)
+
+    def unreadable(self) -> list[Path]:
+        """List those that cannot be read, or whose plan cannot."""
+        return [path for path in sorted(self.folder.glob("*.json")) if self._read(path) is None]
 
     def find(self, start: str) -> list[Receipt]:
         """List those whose id begins so."""
         return [each for each in self.all() if each.receipt_id.startswith(start)]
 
     def write(self, receipt: Receipt) -> None:
-        """Keep a receipt as it stands now."""
-        make_folder(self.folder)
-        write_file(self._path(receipt), msgspec.json.encode(receipt))
+        """Keep a receipt as it stands now, after its plan."""
+        plan = msgspec.json.encode(receipt.plan)
+        name = hashlib.sha256(plan).hexdigest()
+        if not (self._path(receipt).exists() and self.plans.is_whole(name)):
+            self.plans.keep([plan], receipt.session_id)
+        facts = {each: getattr(receipt, each) for each in _Facts.__struct_fields__}
+        kept = msgspec.json.encode(_Kept(plan=name, **facts))
+        write_file(self._path(receipt), kept, receipt.session_id)
 
     def remove(self, receipt: Receipt) -> None:
-        """Forget a receipt of which nothing came about."""
+        """Forget a receipt of which nothing came about; its plan goes with what nothing names."""
         unlink(self._path(receipt))
+
+    def remove_unnamed_plans(self, now: int) -> None:
+        """Remove plans of which nothing came about; `now` in ms since 1970."""
+        kept = [self._kept(path) for path in self.folder.glob("*.json")]
+        self.plans.remove_unnamed({each.plan for each in kept if each}, now)
 
     def _path(self, receipt: Receipt) -> Path:
         return self.folder / f"{receipt.receipt_id}.json"
 
     def _read(self, path: Path) -> Receipt | None:
+        kept = self._kept(path)
+        if kept is None:
+            return None
+        try:
+            with self.plans.blocks(kept.plan) as blocks:
+                plan = msgspec.json.decode(b"".join(blocks), type=Plan)
+        except (OSError, msgspec.DecodeError):
+            return None
+        facts = {each: getattr(kept, each) for each in _Facts.__struct_fields__}
+        return Receipt(plan=plan, **facts)
+
+    def _kept(self, path: Path) -> _Kept | None:
         try:
             with reading(path) as file:
-                return msgspec.json.decode(file.read(), type=Receipt)
+                return msgspec.json.decode(file.read(), type=_Kept)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -137,7 +187,7 @@ def new_id() -> str:
 
 
 def as_record(receipt: Receipt) -> dict[str, Any]:
-    """Say a receipt for programs (commands.md, `ctxtop receipts`)."""
+    """Say a receipt for programs (commands.md, `ctxtop receipts`): nothing that a session says."""
     undone = receipt.now.undone if receipt.now else ()
     operations = [
         {
@@ -146,7 +196,6 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
             "level": each.level.value,
             "line": each.line,
             "kind": each.kind,
-            "what": each.what,
             "undone": number in undone,
         }
         for number, each in enumerate(receipt.plan.operations)
@@ -160,6 +209,7 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
         "at": receipt.at,
         "backup": receipt.backup,
         "verified": list(receipt.verified),
+        "mtime": receipt.mtime.value,
         "resume_command": receipt.resume_command,
         "plan_id": receipt.plan.plan_id,
         "operations": operations,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from .backups import Backups
+from .contents import clear_leftovers
 from .files import sha256_of
 from .fork import remove_copies
 from .receipts import Mode, Receipts
@@ -26,6 +28,8 @@ def settle(state: Path, session_id: str, *paths: Path) -> None:
     `paths` are transcripts beside which something may have been left before any receipt was.
     """
     receipts = Receipts(state)
+    for folder in (receipts.folder, receipts.plans.folder, Backups(state).folder):
+        clear_leftovers(folder, session_id)
     for receipt in receipts.all():
         if receipt.session_id == session_id and receipt.pending is not None:
             settled = _settled(receipt, receipt.pending)
@@ -34,24 +38,29 @@ def settle(state: Path, session_id: str, *paths: Path) -> None:
             else:
                 receipts.write(settled)
     for path in paths:
-        settle_leftovers(path, None)
+        settle_leftovers(path)
 
 
 def _settled(receipt: Receipt, pending: Version) -> Receipt | None:
     """Say how a receipt stands; None where nothing came about."""
     target = Path(receipt.target)
-    written = replace(pending, replaced=None)
-    settle_leftovers(target, pending.replaced if receipt.now is not None else None)
-    if begins_with(target, pending):
-        return replace(receipt, now=written, pending=None)
+    settle_leftovers(target)
     if receipt.now is None:
+        if begins_with(target, pending):
+            return replace(receipt, now=pending, pending=None)
         if receipt.mode is Mode.FORK and not target.exists():
             remove_copies(target)
         return None
+    # What was appended is gone only where the file does not go on with it.
+    versions = sorted((receipt.now, pending), key=lambda each: -each.size)
+    found = next((each for each in versions if begins_with(target, each)), None)
+    if found is pending:
+        return replace(receipt, now=pending, pending=None)
+    if len(receipt.now.undone) < len(receipt.plan.operations):
+        return replace(receipt, pending=None)
     if receipt.mode is Mode.APPEND:
         take_out(target, receipt.plan)
-    never = len(receipt.now.undone) == len(receipt.plan.operations)
-    return None if never else replace(receipt, pending=None)
+    return None
 
 
 def begins_with(path: Path, version: Version) -> bool:

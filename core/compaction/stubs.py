@@ -6,12 +6,12 @@ answers more later references in less room than the text's first characters (com
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
 from ..summaries.cues import quote
 from ..summaries.names import names_in_order
+from .text_hash import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,8 +41,7 @@ def is_stubbed(text: str) -> bool:
 
 def mark(text: str) -> str:
     """Give the hash by which a stub names the text that it stands for: the same in any plan."""
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(data).hexdigest()[:HASH_HEX]
+    return text_hash(text, HASH_HEX)
 
 
 def stub(text: str, what: str, back: str) -> str:

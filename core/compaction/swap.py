@@ -7,16 +7,22 @@ somebody does, it gets its place back, with whatever the new one has gained.
 from __future__ import annotations
 
 import os
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .files import LEFTOVER, OLD, beside, reading, sync_folder, unlink, write_all
+from .lease import leased
 from .refused import Stop, refuse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .lease import Lease
     from .subject import Patience
+
+_REPLACED: Final = re.compile(rf"\.(\d+){re.escape(OLD)}$")
+"""How the second name of a file that is replaced ends."""
 
 
 def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> None:
@@ -25,22 +31,45 @@ def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> N
     Raises NotAppliedError where the file was written meanwhile or is being written: then it is
     in its place, with every line. Raises OSError.
     """
-    size = new.stat().st_size
-    os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    old = beside(target, OLD)
+    # Its name says what the file held when it was replaced: what is behind that came late.
+    old = beside(target, f".{seen.st_size}{OLD}")
+    try:
+        size = new.stat().st_size
+        os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+        with leased(target) as lease:
+            _replace(new, target, old, seen, lease)
+            _require_quiet(old, target, size, _Watch(lease, seen.st_size, patience))
+    except BaseException:
+        unlink(new)
+        raise
+
+
+def _replace(new: Path, target: Path, old: Path, seen: os.stat_result, lease: Lease) -> None:
     old.hardlink_to(target)
     try:
-        now = target.stat()
-        if not is_same(seen, now):
+        if lease.is_asked_for or not is_same(seen, target.stat()):
             raise refuse(Stop.LIVE, "changed", "the transcript grew meanwhile", "plan again")
         new.replace(target)
     except BaseException:
         unlink(old)
-        unlink(new)
         raise
+
+
+class _Watch(NamedTuple):
+    """What tells that somebody still writes to the file that was replaced."""
+
+    lease: Lease
+    size: int
+    """Of that file, bytes."""
+    patience: Patience
+
+
+def _require_quiet(old: Path, target: Path, size: int, watch: _Watch) -> None:
     sync_folder(target.parent)
-    if _grows(old, seen.st_size, patience):
-        put_back(old, target, size, patience)
+    if _is_written(old, watch):
+        # Who waits to write to the old file goes on now, and it is the transcript again.
+        watch.lease.let_go()
+        put_back(old, target, size, watch.patience)
         raise refuse(
             Stop.LIVE, "late-write", "a client wrote to the transcript meanwhile",
             "end that client; everything is as it was, and nothing it wrote is lost",
@@ -65,17 +94,17 @@ def put_back(old: Path, target: Path, size: int, patience: Patience) -> None:
         _move(new.fileno(), size, target, whole_lines=False)
 
 
-def settle_leftovers(target: Path, replaced: int | None) -> None:
+def settle_leftovers(target: Path) -> None:
     """Clear up beside a transcript what a process that was killed left there.
 
-    `replaced` is the size of the file that it was replacing, None where it was replacing none.
-    What that file gained after it was replaced is added to the new one.
+    What the file that was replaced gained afterwards is added to the new one.
     """
     for path in target.parent.glob(f".{target.name}.*{LEFTOVER}"):
         if path.is_symlink() or not path.is_file():
             continue
-        if path.name.endswith(OLD) and replaced is not None and target.exists():
-            _splice(path, replaced, target)
+        size = _REPLACED.search(path.name)
+        if size and target.exists():
+            _splice(path, int(size[1]), target)
         unlink(path)
 
 
@@ -85,15 +114,16 @@ def _splice(old: Path, size: int, target: Path) -> None:
             _move(file.fileno(), size, target, whole_lines=False)
 
 
-def _grows(path: Path, size: int, patience: Patience) -> bool:
-    deadline = time.monotonic() + patience.quiet
+def _is_written(path: Path, watch: _Watch) -> bool:
+    """Say whether somebody wrote to a file, or waits to; after some time nobody will."""
+    deadline = time.monotonic() + watch.patience.quiet
     while True:
-        if path.stat().st_size != size:
+        if watch.lease.is_asked_for or path.stat().st_size != watch.size:
             return True
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        time.sleep(min(left, patience.quiet / 10))
+        time.sleep(min(left, watch.patience.quiet / 10))
 
 
 def _wait_until_quiet(descriptor: int, patience: Patience) -> None:

@@ -41,7 +41,7 @@ def take_out(target: Path, plan: Plan) -> None:
         # After a torn line ours began with a line end; another one's does not.
         start = 0 if tail[:place] == b"\n" else place
         rest = tail[:start] + tail[place + len(added) :]
-        new = write_beside(target, _chunks(target, plan.base_bytes, rest), seen.st_mode & 0o777)
+        new = write_beside(target, _chunks(target, plan.base_bytes, rest), seen)
         try:
             swap(new, target, seen, Patience())
         except NotAppliedError:

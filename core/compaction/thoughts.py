@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..conversation import PieceKind
 from .changes import CONTENT, at, bytes_saved, replacing
 from .plan import Operation, Remove, Replace
-from .project import is_result
+from .project import waits_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def thoughts_after(view: View, place: int) -> list[Slot]:
 
 def is_open(view: View) -> bool:
     """Say whether the newest call's results wait for the model: its thoughts must stand."""
-    return bool(view.slots) and is_result(view.slots[-1].piece)
+    return waits_for_model(each.entry for each in view.slots)
 
 
 def drop_thoughts(view: View, slots: Sequence[Slot], intent: Intent) -> Operation | None:

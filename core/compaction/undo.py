@@ -8,7 +8,7 @@ by one: into the lines with their uuids, where they still hold what we put there
 from __future__ import annotations
 
 import dataclasses
-import stat
+import hashlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +23,11 @@ from .fork import as_fork
 from .image import AS_IT_IS, after, image
 from .inverse import add_tail, hung_anew, patched
 from .receipts import Mode, Receipts, Version
-from .refused import Stop, refuse
+from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
 from .subject import locked, require_idle
 from .swap import swap
+from .verify import verify_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +54,12 @@ def undo(receipt_id: str, operation: int | None, subject: Subject) -> Undone:
     Raises NotAppliedError where a check says no, OSError; then nothing has changed.
     """
     receipts = Receipts(subject.state)
-    (receipt,) = receipts.find(receipt_id)
+    receipt = next(iter(receipts.find(receipt_id)), None)
+    if receipt is None:
+        raise refuse(
+            Stop.NOTHING, "receipt", f"no receipt {receipt_id} can be read",
+            "see `ctxtop receipts --check`",
+        )  # fmt: skip
     with locked(subject.state, receipt.session_id):
         settle(subject.state, receipt.session_id, subject.transcript)
         found = receipts.find(receipt.receipt_id)
@@ -81,46 +87,113 @@ def _chosen(receipt: Receipt, operation: int | None) -> tuple[int, ...]:
     return chosen
 
 
+def obstacle(receipt: Receipt, state: Path) -> NotAppliedError | None:
+    """Take a receipt back into nowhere: give what stands in its way, None where nothing does.
+
+    A session that is at work stands in no way: it ends. Raises OSError.
+    """
+    try:
+        chosen = _chosen(receipt, None)
+        if receipt.now is None or receipt.pending is not None:
+            raise refuse(Stop.NOTHING, "open", "a process ended in the middle of it", "undo it")
+        mixed = _ours(receipt, state) is None
+        with _restored(receipt, chosen, state, mixed=mixed) as chunks:
+            digest = hashlib.sha256()
+            for chunk in chunks:
+                digest.update(chunk)
+        if not mixed:
+            _require_base(receipt, chosen, digest.hexdigest())
+    except NotAppliedError as error:
+        return error
+    return None
+
+
 def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> Version:
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
-        raise refuse(Stop.UNSAFE, "gone", f"{target} is gone", "resume the session it came from")
+        raise _gone(target)
     seen = target.stat()
-    ours = begins_with(target, receipt.now)
-    if ours and seen.st_size == receipt.now.size:
+    ours = _ours(receipt, subject.state)
+    if ours and seen.st_size == ours.size:
         # Nobody wrote since we did: there is nothing to wait for.
         subject = dataclasses.replace(subject, patience=subject.patience.at_once())
     require_idle(subject, target, receipt.new_session_id or receipt.session_id)
-    undone = tuple(sorted({*receipt.now.undone, *chosen}))
-    mixed = receipt.now.mixed or not ours
-    with _base(receipt, subject.state) as lines:
-        operations = _except(receipt, undone) if not mixed else _only(receipt, chosen)
-        written = _written(receipt)
-        if mixed:
-            chunks = patched(target, lines, operations, written)
-        else:
-            chunks = after(image(lines, operations, written))
-        new = write_beside(target, chunks, stat.S_IMODE(seen.st_mode))
+    mixed = ours is None
+    with _restored(receipt, chosen, subject.state, mixed=mixed) as chunks:
+        new = write_beside(target, chunks, seen)
     try:
+        wrong = [*verify_status(new, seen)]
+        if wrong:
+            raise NotAppliedError(Stop.UNVERIFIED, wrong)
         sha256, size = sha256_of(new)
-        whole = len(undone) == len(receipt.plan.operations) and receipt.mode is not Mode.FORK
-        if whole and not mixed and sha256 != receipt.plan.base_sha256:
-            raise refuse(Stop.UNVERIFIED, "V21", "it would not be what it was", "report it")
-        if not mixed:
+        if ours is not None:
+            _require_base(receipt, chosen, sha256)
             with _base(receipt, subject.state) as lines:
                 hung = hung_anew(lines, _only(receipt, chosen))
-            add_tail(new, target, receipt.now.size, hung)
+            add_tail(new, target, ours.size, hung)
         subject.read(new)
     except BaseException:
         unlink(new)
         raise
-    version = Version(sha256, size, undone, replaced=seen.st_size, mixed=mixed)
+    undone = tuple(sorted({*receipt.now.undone, *chosen}))
+    version = Version(sha256, size, undone, mixed=mixed)
     commit(
         replace(receipt, pending=version),
         subject.state,
         lambda: swap(new, target, seen, subject.patience),
     )
     return version
+
+
+def _ours(receipt: Receipt, state: Path) -> Version | None:
+    """Say what of a file is the image of the operations that are left; None where it is none.
+
+    What others changed may be taken back by now: so it is looked at again.
+    """
+    target, now = Path(receipt.target), receipt.now
+    if now is None or not target.exists():
+        return None
+    if not now.mixed:
+        return now if begins_with(target, now) else None
+    digest, size = hashlib.sha256(), 0
+    with _restored(receipt, (), state, mixed=False) as chunks:
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+    found = Version(digest.hexdigest(), size, now.undone)
+    return found if begins_with(target, found) else None
+
+
+@contextmanager
+def _restored(
+    receipt: Receipt, chosen: tuple[int, ...], state: Path, *, mixed: bool
+) -> Iterator[Iterator[bytes]]:
+    """Give a file without some operations; `mixed` where others changed it too."""
+    target = Path(receipt.target)
+    if receipt.now is None or not target.exists():
+        raise _gone(target)
+    written = _written(receipt)
+    with _base(receipt, state) as lines:
+        if mixed:
+            yield patched(target, lines, _only(receipt, chosen), written)
+        else:
+            left = _except(receipt, (*receipt.now.undone, *chosen))
+            yield after(image(lines, left, written))
+
+
+def _require_base(receipt: Receipt, chosen: tuple[int, ...], sha256: str) -> None:
+    """V21: with all of it taken back the file is, byte for byte, what it was."""
+    undone = {*(receipt.now.undone if receipt.now else ()), *chosen}
+    whole = len(undone) == len(receipt.plan.operations) and receipt.mode is not Mode.FORK
+    if whole and sha256 != receipt.plan.base_sha256:
+        raise refuse(
+            Stop.UNVERIFIED, "V21", "it would not be what it was",
+            "the file is as it is; put the receipt's copy in its place by hand, and report it",
+        )  # fmt: skip
+
+
+def _gone(target: Path) -> NotAppliedError:
+    return refuse(Stop.UNSAFE, "gone", f"{target} is gone", "resume the session it came from")
 
 
 def _except(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:

@@ -6,10 +6,14 @@ The checks and their codes are those of compaction 7.6; all compare with the fil
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .files import reading
+from .image import edited
 from .plan import Harm, Refusal
 from .pointer import find_value, value_at
 from .verify_lines import LINE_CHECKS
@@ -17,7 +21,6 @@ from .verify_list import LIST_CHECKS, see
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from ..conversation import Entry
     from .image import ImageLine
@@ -26,17 +29,18 @@ if TYPE_CHECKING:
 MARKER_BYTES: Final = 4096
 """What one operation may add to a file that it is to make smaller (V17)."""
 
-VERIFIED: Final = (
-    "V1", "V2", "V3", "V4", "V5", "V6", "V7", "V9", "V10", "V11", "V12", "V13", "V14", "V16",
-    "V17", "V18", "V19", "V21", "V22", "V23", "V24",
-)  # fmt: skip
-"""Checks that a receipt names: all of these were passed. V8 and V20 concern blocks and paths that
-V4 holds in their place; V15 is the plan's own."""
+VERIFIED: Final = (*(f"V{number}" for number in range(1, 25)),)
+"""Checks that a receipt names: all of these were passed. V21 to V24 are those of the whole file:
+`apply` runs the last three, and `undo` runs V21 once more when it takes a plan back."""
 
 _SINGLE: Final = re.compile(
     rb'\{"type":"(permission-mode|mode|last-prompt|ai-title|custom-title|pr-link|worktree-state)"'
 )
 """Lines of which the client reads the last one."""
+
+_SIDECAR_FOLDERS: Final = (b"/tool-results/", b"/subagents/")
+_SIDECAR: Final = re.compile(rb"""/[^\s"'<>|\\]*/(?:tool-results|subagents)/[^\s"'<>|\\]+\.\w+""")
+"""Paths of files beside a transcript, as a result names them whose text is kept there."""
 
 _WHAT_TO_DO: Final = "the file is as it was; leave this operation out, or report it"
 
@@ -47,11 +51,13 @@ def verify_lines(
     """Compare a written file with what it should be, line by line."""
     level = max((each.level for each in operations), default=Harm.FILE_ONLY)
     singles: dict[bytes, bytes] = {}
+    named: set[bytes] = set()
     size, before, appended = 0, 0, 0
     with reading(path) as file:
         for line in lines:
             before += len(line.before or b"")
             _remember(singles, line.before)
+            named |= sidecars(line.before)
             if line.after is None:
                 continue
             found = file.read(len(line.after))
@@ -59,6 +65,8 @@ def verify_lines(
                 yield _failed("V3", "a line does not stand in the file as it should")
                 return
             size += len(found)
+            if line.before is None or line.edits:
+                yield from _verify_sidecars(sidecars(found) - named)
             if line.before is None:
                 appended += len(found)
             elif line.edits:
@@ -101,6 +109,33 @@ def _verify_edit(line: ImageLine, level: Harm) -> Iterator[Refusal]:
             yield _failed(code, f"line {number}: {wrong}")
     if taken_back(line) != line.before:
         yield _failed("V21", f"line {number} cannot be taken back byte for byte")
+    if done_again(line) != line.after:
+        yield _failed("V22", f"line {number} would change once more")
+
+
+def _verify_sidecars(named: Iterable[bytes]) -> Iterator[Refusal]:
+    for path in sorted(named):
+        if not Path(os.fsdecode(path)).is_file():
+            yield _failed("V20", f"{os.fsdecode(path)!r} would be named, which is not there")
+
+
+def sidecars(line: bytes | None) -> set[bytes]:
+    """Name the files beside a transcript that a line names."""
+    if line is None or not any(folder in line for folder in _SIDECAR_FOLDERS):
+        return set()
+    return set(_SIDECAR.findall(line))
+
+
+def verify_status(path: Path, origin: os.stat_result) -> Iterator[Refusal]:
+    """V23: who may read a written file is who may read the transcript, and nobody else."""
+    now = path.stat()
+    for what, was, new in (
+        ("permissions", stat.S_IMODE(origin.st_mode), stat.S_IMODE(now.st_mode)),
+        ("owner", origin.st_uid, now.st_uid),
+        ("group", origin.st_gid, now.st_gid),
+    ):
+        if was != new:
+            yield _failed("V23", f"the written file's {what} would be {new:o}, not {was:o}")
 
 
 def taken_back(line: ImageLine) -> bytes:
@@ -110,6 +145,13 @@ def taken_back(line: ImageLine) -> bytes:
     for span, edit in sorted(spans, key=lambda each: -each[0].start):
         after = after[: span.start] + value_at(before, edit.pointer) + after[span.end :]
     return after
+
+
+def done_again(line: ImageLine) -> bytes:
+    """Give an edited line after the same edits once more. Raises MismatchError."""
+    after = line.after or b""
+    body = after.removesuffix(b"\n")
+    return edited(body, line.edits) + after[len(body) :]
 
 
 def _remember(singles: dict[bytes, bytes], line: bytes | None) -> None:

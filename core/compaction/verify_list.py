@@ -13,12 +13,18 @@ import msgspec
 
 from ..conversation import Entry, PieceKind, Role, messages_of
 from .plan import Append, Harm, Remove
-from .project import is_call, is_result, project
+from .project import is_call, is_result, project, waits_for_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from .plan import Operation
+
+
+_SERVER_CALL: Final = ("srvtoolu_", "mcptoolu_")
+"""How the ids of calls begin that the API itself answers, in the same message."""
+
+_PROTECTED: Final = frozenset({PieceKind.SUMMARY, PieceKind.AGENT_RETURN})
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -103,10 +109,14 @@ def _kept_but_not_sent(seen: Seen) -> str | None:
 
 
 def same_graph(seen: Seen) -> str | None:
-    """V6: no new roots, orphans or second lines with one uuid; a boundary of ours is a root."""
-    for what, count in (("root", _roots), ("orphan", _orphans), ("duplicate uuid", _duplicates)):
-        new = count(seen.after) - count(seen.before)
-        new = Counter({uuid: n for uuid, n in new.items() if uuid not in seen.added})
+    """V6: no new roots, orphans, circles or second lines with one uuid; our boundary is a root."""
+    for what, count in _DAMAGES:
+        old, now = count(seen.before), count(seen.after)
+        new = now - old
+        if what == "root":
+            # What followed the first line is the first when that goes.
+            new = Counter({uuid: n for uuid, n in new.items() if uuid not in seen.added})
+            new = new if new.total() > (old - now).total() else Counter()
         if new:
             return f"{sum(new.values())} new: {what}"
     return None
@@ -118,20 +128,67 @@ def same_pairs(seen: Seen) -> str | None:
     return f"call {min(new)} is no longer followed by its result" if new else None
 
 
+def same_server_pairs(seen: Seen) -> str | None:
+    """V8: what the API itself called stands in one message with its result, if it did."""
+    new = _parted(seen.after) - _parted(seen.before)
+    return f"call {min(new)} of the API's own has lost its result or its answer" if new else None
+
+
 def same_boundary(seen: Seen) -> str | None:
-    """V11: the last compaction and what it keeps are there."""
+    """V11: the last compaction and what it keeps are there, as they were."""
     if seen.appends or seen.harm is Harm.CUT:
         return None
     old, new = _last_boundary(seen.before), _last_boundary(seen.after)
     if (old and (old.uuid, old.boundary)) != (new and (new.uuid, new.boundary)):
         return "the last compaction's boundary changed"
+    kept = set(old.boundary.kept if old and old.boundary else ())
     there = {each.uuid for each in seen.after}
-    lost = [
-        uuid
-        for uuid in (old.boundary.kept if old and old.boundary else ())
-        if uuid not in there and any(each.uuid == uuid for each in seen.before)
+    lost = {each.uuid for each in seen.before if each.uuid in kept} - there
+    if lost:
+        return f"{len(lost)} lines that the last compaction keeps are gone"
+    changed = [
+        each
+        for each in seen.before
+        if each.uuid in kept and each.line in seen.edited and _says_something(each)
     ]
-    return f"{len(lost)} lines that the last compaction keeps are gone" if lost else None
+    return f"line {changed[0].line}, which the last compaction keeps, changed" if changed else None
+
+
+def same_leaf(seen: Seen) -> str | None:
+    """V12: the line is there that the client remembers as its newest, if it was."""
+    leaf = next((each.leaf for each in reversed(seen.after) if each.leaf), None)
+    was = {each.uuid for each in seen.before}
+    if leaf is not None and leaf in was and leaf not in {each.uuid for each in seen.after}:
+        return "the line that the client remembers as its newest is gone"
+    return None
+
+
+def same_prompts(seen: Seen) -> str | None:
+    """V14: no word of a person's is left out, unless prose was asked to go."""
+    if seen.harm >= Harm.PROSE:
+        return None
+    lost = _lost(seen, {PieceKind.PROMPT})
+    return f"line {lost.line}: a person's words would no longer be sent" if lost else None
+
+
+def same_protected(seen: Seen) -> str | None:
+    """V15: summaries and what agents gave back stay word for word, whatever is taken."""
+    lost = _lost(seen, _PROTECTED) if seen.harm < Harm.SUMMARY else None
+    return f"line {lost.line}: a summary or an agent's result changed" if lost else None
+
+
+def _lost(seen: Seen, kinds: Collection[PieceKind]) -> Entry | None:
+    """Give the first entry of which a piece of these kinds is not sent as it was."""
+    new = {(each.uuid, piece) for each in seen.sent for piece in each.pieces}
+    return next(
+        (
+            each
+            for each in seen.listed
+            for piece in each.pieces
+            if piece.kind in kinds and piece.text.strip() and (each.uuid, piece) not in new
+        ),
+        None,
+    )
 
 
 def same_roles(seen: Seen) -> str | None:
@@ -164,8 +221,11 @@ def same_or_smaller(seen: Seen) -> str | None:
 
 
 def last_thinking(seen: Seen) -> str | None:
-    """V10: thinking of the newest answer stays, for its call may still be open."""
-    if seen.harm >= Harm.SUMMARY or not seen.listed:
+    """V10: thinking of the newest answer stays while the results of its calls wait for the model.
+
+    In a turn that is over the API takes an answer without it (compaction 2.5, rule 2).
+    """
+    if seen.harm >= Harm.SUMMARY or not waits_for_model(seen.listed):
         return None
     newest = next((each for each in reversed(seen.listed) if each.role is Role.ASSISTANT), None)
     if newest is None or newest.message_id is None:
@@ -189,9 +249,13 @@ LIST_CHECKS: Final[tuple[tuple[str, Callable[[Seen], str | None]], ...]] = (
     ("V5", same_list),
     ("V6", same_graph),
     ("V7", same_pairs),
+    ("V8", same_server_pairs),
     ("V10", last_thinking),
     ("V11", same_boundary),
+    ("V12", same_leaf),
     ("V13", same_roles),
+    ("V14", same_prompts),
+    ("V15", same_protected),
     ("V16", same_or_smaller),
 )
 
@@ -208,6 +272,50 @@ def _orphans(entries: Sequence[Entry]) -> Counter[str | None]:
 def _duplicates(entries: Sequence[Entry]) -> Counter[str | None]:
     counted = Counter(each.uuid for each in entries if each.uuid)
     return Counter({uuid: n for uuid, n in counted.items() if n > 1})
+
+
+def _circling(entries: Sequence[Entry]) -> Counter[str | None]:
+    """Count the lines whose parents lead back to them or into a circle."""
+    parents = {each.uuid: each.parent for each in entries if each.uuid}
+    leads_out: set[str | None] = {None}
+    circling: set[str | None] = set()
+    for uuid in parents:
+        way: dict[str | None, None] = {}
+        at: str | None = uuid
+        while at in parents and at not in leads_out and at not in circling and at not in way:
+            way[at] = None
+            at = parents[at]
+        (circling if at in way or at in circling else leads_out).update(way)
+    return Counter(circling)
+
+
+_DAMAGES: Final = (
+    ("root", _roots),
+    ("orphan", _orphans),
+    ("duplicate uuid", _duplicates),
+    ("line in a circle", _circling),
+)
+
+
+def _parted(entries: Sequence[Entry]) -> set[str]:
+    """Name calls of an answer and results in an answer that do not stand in the same message."""
+    answers = [each for each in entries if each.role is Role.ASSISTANT]
+    calls, results = (
+        {
+            piece.tool_use_id or "": each.message_id
+            for each in answers
+            for piece in each.pieces
+            if is_half(piece)
+        }
+        for is_half in (is_call, is_result)
+    )
+    # A person's client answers the other calls.
+    own = {uuid for uuid in calls if uuid.startswith(_SERVER_CALL)} | results.keys()
+    return {uuid for uuid in own if calls.get(uuid, "") != results.get(uuid, "")}
+
+
+def _says_something(entry: Entry) -> bool:
+    return any(piece.text.strip() or piece.media for piece in entry.pieces)
 
 
 def _unpaired(entries: Sequence[Entry]) -> set[str]:

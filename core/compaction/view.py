@@ -6,7 +6,6 @@ its file when its words are needed, so that a transcript of any size fits.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
 from .pointer import Span, find_value
+from .text_hash import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,8 @@ KEPT_CHARS: Final = 400
 
 HELD_LINES: Final = 8
 HELD_BYTES: Final = 1 << 20
-"""Lines that are held while a strategy goes back and forth between them; a long one alone."""
+"""Lines that are held while a strategy goes back and forth between them, and their bytes
+together; of longer ones the last is held besides."""
 
 DIGEST_HEX: Final = 16
 """Of a text's hash, by which equal texts are known."""
@@ -134,6 +135,7 @@ class View:
         self._alone: Final = {number for number, pieces in counted.items() if pieces == 1}
         self._settled: Final[set[int]] = set()
         self._held: Final[dict[int, tuple[bytes, Any]]] = {}
+        self._long_line, self._long = 0, (b"", None)
         self._spans: Final[dict[tuple[int, str], Span]] = {}
 
     @property
@@ -192,14 +194,28 @@ class View:
         return self.count(replace(slot.piece, text=text, media=0))
 
     def _load(self, number: int) -> tuple[bytes, Any]:
+        if number == self._long_line:
+            return self._long
         held = self._held.get(number)
-        if held is None:
-            if len(self._held) >= HELD_LINES or self.lines[number - 1].length > HELD_BYTES:
-                self._held.clear()
-                self._spans.clear()
-            data = self._source.read(self.lines[number - 1])
-            held = self._held[number] = (data, _decoded(data))
+        if held is not None:
+            return held
+        line = self.lines[number - 1]
+        if line.length > HELD_BYTES:
+            # Two of them at once would take twice the room.
+            self._long_line, self._long = 0, (b"", None)
+            self._long = self._decode(line)
+            self._long_line = number
+            return self._long
+        room = HELD_BYTES - sum(len(data) for data, _ in self._held.values())
+        if len(self._held) >= HELD_LINES or line.length > room:
+            self._held.clear()
+            self._spans.clear()
+        held = self._held[number] = self._decode(line)
         return held
+
+    def _decode(self, line: Line) -> tuple[bytes, Any]:
+        data = self._source.read(line)
+        return data, _decoded(data)
 
 
 def _copies(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
@@ -220,17 +236,16 @@ def _remembered(entries: Sequence[Entry]) -> frozenset[int]:
     return frozenset(each.line for each in entries if leaf and each.uuid == leaf)
 
 
-def slim(piece: Piece) -> Piece:
+def slim(piece: Piece, chars: int = KEPT_CHARS) -> Piece:
     """Cut a piece's text to what an index may hold; equal pieces stay equal, others different."""
-    if len(piece.text) <= KEPT_CHARS:
+    if len(piece.text) <= chars:
         return piece
-    return replace(piece, text=f"{piece.text[:KEPT_CHARS]}\n{digest(piece.text)}")
+    return replace(piece, text=f"{piece.text[:chars]}\n{digest(piece.text)}")
 
 
 def digest(text: str) -> str:
     """Give the hash by which equal texts are known."""
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(data).hexdigest()[:DIGEST_HEX]
+    return text_hash(text, DIGEST_HEX)
 
 
 def _decoded(data: bytes) -> Any:  # noqa: ANN401 -- any JSON

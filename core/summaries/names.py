@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ SHORTEST_NAME: Final = 8
 
 LONGEST_NAME: Final = 160
 """Characters: a longer one is data, not a name."""
+
+NAMES_HELD: Final = 8_192
+"""Tokens of which it is remembered whether they are names: about 2 MB."""
 
 _TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{SHORTEST_NAME},}}")
 _HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
@@ -58,8 +62,8 @@ def names_in(text: str) -> set[str]:
 def names_in_order(text: str) -> Iterator[str]:
     """Give the names of `names_in` in the order in which they first stand in a text."""
     seen: set[str] = set()
-    for token in dict.fromkeys(found[0] for found in _TOKEN.finditer(text)):
-        name = _name(token)
+    for found in _TOKEN.finditer(text):
+        name = _name(found[0])
         if name and name not in seen:
             seen.add(name)
             yield name
@@ -85,6 +89,11 @@ def path_parts(path: str) -> list[str]:
 
 
 def _name(token: str) -> str | None:
+    # A session says the same names again and again.
+    return _judged(token) if len(token) <= LONGEST_NAME else _judge(token)
+
+
+def _judge(token: str) -> str | None:
     name = _OWNER.sub("", token.lstrip("-").rstrip(".-/\\"))
     if not SHORTEST_NAME <= len(name) <= LONGEST_NAME or not _looks_like_one(name):
         return None
@@ -97,6 +106,9 @@ def _name(token: str) -> str | None:
         return None
     # One part that is a hash (a build's file, a temporary folder) makes the whole passing.
     return None if any(len(part) >= SHORTEST_NAME and _is_hash(part) for part in parts) else name
+
+
+_judged: Final = lru_cache(NAMES_HELD)(_judge)
 
 
 def _looks_like_one(name: str) -> bool:

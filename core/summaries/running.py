@@ -26,7 +26,8 @@ _OVER: Final = re.compile(r"<status>(?:completed|failed|killed|stopped|cancelled
 """How the client tells of an end (2.1.329): in a notification, or where the output is asked for."""
 
 _STOPPERS: Final = frozenset({"KillShell", "KillBash", "TaskStop"})
-_ASKERS: Final = frozenset({"BashOutput", "TaskOutput", "AgentOutput"})
+ASKERS: Final = frozenset({"BashOutput", "TaskOutput", "AgentOutput"})
+"""Tools that give a running task's output, and say whether it ended."""
 _IDS: Final = ("task_id", "shell_id", "bash_id", "agentId", "agent_id")
 
 
@@ -61,7 +62,7 @@ def running_jobs(entries: Iterable[Entry]) -> tuple[Job, ...]:
 
 def _result(jobs: dict[str, Job], call: Piece, result: Piece, line: int) -> None:
     given = input_of(call)
-    if call.name in _STOPPERS or (call.name in _ASKERS and _OVER.search(result.text)):
+    if call.name in _STOPPERS or (call.name in ASKERS and _OVER.search(result.text)):
         for name in _IDS:
             jobs.pop(str(given.get(name)), None)
     elif result.kind is PieceKind.AGENT_RETURN and (found := _AGENT.search(result.text)):

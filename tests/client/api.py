@@ -37,6 +37,9 @@ _FAILS: Final = "SUMMARY FAILS"
 
 BROKEN: Final = (400, "The summary was not made.")
 
+SEARCHING: Final = "Perform a web search for the query: "
+"""Begins a request of the client's own tool for the web; what is found says what was asked."""
+
 FORGET: Final = "forgetme"
 """Stands in what the scripted summary leaves out although it was asked to keep it."""
 
@@ -123,7 +126,9 @@ class ScriptedApi:
         exchange["what"] = "probe" if body.get("max_tokens") == 1 else "answer"
         step, text = next_step(messages)
         if step is None:
-            return Step([{"type": "text", "text": "Understood."}])
+            asked = next(iter(texts_of(messages[-1])), "") if messages else ""
+            _, _, found = asked.partition(SEARCHING)
+            return Step([{"type": "text", "text": found or "Understood."}])
         if step.overloaded == body.get("model"):
             step.error = OVERLOADED
         if step.error and step.once:

@@ -68,13 +68,15 @@ class ApiCounter:
         return round(FACTOR * estimate_tokens(text)) + piece.media * MEDIA_TOKENS
 
 
-def resume(lab: Lab, session_id: str, what: str, prompt: str = NEXT) -> Json:
+def resume(
+    lab: Lab, session_id: str, what: str, prompt: str = NEXT, more: tuple[str, ...] = ()
+) -> Json:
     """Resume, compare the first request with the file before and until it, and give it."""
     path = path_of(lab, session_id)
     size = path.stat().st_size
     entries = read_conversation(path)
     before = project(entries)
-    turn = lab.turn(prompt, resume=session_id, model=_model_of(entries))
+    turn = lab.turn(prompt, resume=session_id, model=_model_of(entries), more=more)
     assert turn.code == 0, (what, turn.out)
     asked: Json = next(one for one in turn.exchanges if is_main(one, session_id))
     entries = read_conversation(path)

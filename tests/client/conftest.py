@@ -11,6 +11,7 @@ import pytest
 from .lab import Lab
 from .ledger import Judge, Ledger
 from .namespace import Namespace, find_client, why_not
+from .proofs import Proofs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
 
 
 _LEDGER = pytest.StashKey[Ledger]()
+_PROOFS = pytest.StashKey[Proofs]()
 
 INVALID = "invalid_requests"
 """Marks a test that lets the client send what the API refuses."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "prove every strategy on every session of the lab, in every mode"
+    parser.addoption("--all-pairs", action="store_true", help=words)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger()
+    config.stash[_PROOFS] = Proofs()
     config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
 
 
@@ -32,6 +40,8 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     terminalreporter.write_line(str(config.stash[_LEDGER]))
+    for line in config.stash[_PROOFS].table():
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +81,12 @@ def judge(lab: Lab, pytestconfig: pytest.Config) -> Iterator[Judge]:
     found = Judge(lab, pytestconfig.stash[_LEDGER])
     yield found
     found.anew()
+
+
+@pytest.fixture
+def proofs(pytestconfig: pytest.Config) -> Proofs:
+    """What was proved of strategies in this run."""
+    return pytestconfig.stash[_PROOFS]
 
 
 @pytest.fixture

@@ -20,11 +20,16 @@ TORN: Final = b'{"type":"user","uuid":"half","message":{"role":"us'
 def write_edited(path: Path, edit: Callable[[Lines], Lines], tail: bytes = b"") -> str:
     """Write an edited copy beside a transcript, as a session of its own; give its id."""
     session_id = str(uuid.uuid4())
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    text = "".join(json.dumps(line) + "\n" for line in edit(lines))
-    copied = text.replace(path.stem, session_id).encode() + tail
+    copied = edited(path, edit).replace(path.stem, session_id).encode() + tail
     path.with_name(f"{session_id}.jsonl").write_bytes(copied)
     return session_id
+
+
+def edited(path: Path, edit: Callable[[Lines], Lines]) -> str:
+    """Give a transcript's text after an edit, written as the client writes it."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    texts = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in edit(lines))
+    return "".join(f"{each}\n" for each in texts)
 
 
 def answers(lines: Lines, kind: str | None = None) -> Lines:

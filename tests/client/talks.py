@@ -26,6 +26,9 @@ said = {"hookEventName": given["hook_event_name"], "additionalContext": "Mind th
 print(json.dumps({"hookSpecificOutput": said}))
 """
 
+SLOWLY: Final = "pause:0.2"
+"""So long each event of a stream waits for the next: a tool has run meanwhile."""
+
 LONG_OUTPUT: Final = "seq 1 20000"
 """More than the client shows the model: it keeps the output in a file of its own."""
 
@@ -40,6 +43,15 @@ def _side_by_side(lab: Lab) -> str:
     return lab.turn(
         f"Work. [[read:{file}&&&bash:seq 1 90&&&bash:seq 1 30]]"
         " [[say:Now.&&&bash:seq 1 200&&&bash:seq 2 40]] [[say:ok]]"
+    ).session_id
+
+
+def _streamed(lab: Lab) -> str:
+    """Answers that come so slowly that a call's result is there before the next call."""
+    file = _source(lab)
+    return lab.turn(
+        f"Work. [[{SLOWLY}&&&think:a&&&read:{file}&&&bash:seq 1 9&&&say:Now.&&&bash:seq 2 9]]"
+        f" [[{SLOWLY}&&&bash:seq 3 9&&&think:b&&&bash:false&&&read:{file}&&&say:Then.]] [[say:ok]]"
     ).session_id
 
 
@@ -210,6 +222,7 @@ def _source(lab: Lab) -> Path:
 
 TALKS: Final[dict[str, Callable[[Lab], str]]] = {
     "side by side": _side_by_side,
+    "streamed": _streamed,
     "thinking": _thinking,
     "edits": _edits,
     "agents": _agents,

@@ -132,9 +132,9 @@ def test_refusals_name_the_check_and_what_to_do(tmp_path: Path) -> None:
 def test_a_transcript_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
 
-    def growing(read: Path) -> Iterator[Any]:
+    def growing(read: Path, start: int = 0) -> Iterator[Any]:
         made.append(read, [made.user()])
-        return entries_from(read)
+        return entries_from(read, start)
 
     plan = plan_transcript("s", path, growing, COUNTERS.of)
     assert "changed" in checks(plan)

@@ -24,5 +24,6 @@ def find(view: View) -> Iterator[Operation]:
         return
     intent = Intent(NAME, LEVEL, "thoughts of earlier turns")
     made = drop_thoughts(view, thoughts_after(view, -1), intent)
-    if made:
+    # A model that sees no earlier turn's thoughts gains nothing.
+    if made and made.tokens_saved:
         yield made

@@ -24,6 +24,14 @@ WEB: Final = frozenset({"WebFetch", "WebSearch"})
 READ_LINES: Final = 2_000
 """Of a Read that names no limit: the client gives no more (its own description of the tool)."""
 
+_SEEN_BEFORE: Final = (
+    "File unchanged since last read.",
+    "Wasted call",
+    "<system-reminder>This file is already in your context",
+)
+"""How a Read's result begins that shows nothing and names an earlier one: what the client itself
+compares with (2.1.329)."""
+
 
 class Touch(msgspec.Struct, frozen=True):
     """A call that touched a file, and succeeded."""
@@ -72,10 +80,15 @@ def touches(view: View) -> dict[str, list[Touch]]:
         call = view.call_of(slot)
         if call is None or call is slot or slot.piece.path is None or slot.piece.failed:
             continue
-        if slot.piece.kind is PieceKind.TOOL_RESULT and not slot.replaced:
+        if slot.piece.kind is PieceKind.TOOL_RESULT and not slot.replaced and says(slot):
             touch = Touch(slot, call, range_of(call.piece.text))
             found.setdefault(slot.piece.path, []).append(touch)
     return found
+
+
+def says(slot: Slot) -> bool:
+    """Say whether a result holds what was asked for, and does not name an earlier one instead."""
+    return slot.piece.name != "Read" or not slot.piece.text.startswith(_SEEN_BEFORE)
 
 
 def may_change(view: View, slot: Slot) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ...conversation import PieceKind
@@ -21,6 +22,9 @@ LEVEL: Final = Harm.PROSE
 KEPT_CHARS: Final = 200
 """Of its beginning, which says what it is."""
 
+_CLOSING: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
+"""The tag around an output; what follows it is the person's again."""
+
 
 def find(view: View) -> Iterator[Operation]:
     """Find what commands of the client and of its shell printed into the conversation."""
@@ -28,8 +32,10 @@ def find(view: View) -> Iterator[Operation]:
         if slot.piece.kind is not PieceKind.META or slot.chars < SHORTEST_CHARS:
             continue
         text = text_of(view, slot) or ""
-        note = stub(text[KEPT_CHARS:], "the rest of this output", "Ask for it.")
-        short = f"{text[:KEPT_CHARS]}\n{note}"
+        closing = _CLOSING.search(text)
+        end = closing.start() if closing else len(text)
+        note = stub(text[KEPT_CHARS:end], "the rest of this output", "Ask for it.")
+        short = f"{text[:KEPT_CHARS]}\n{note}{text[end:]}"
         intent = Intent(NAME, LEVEL, "output that is old")
         made = is_worth(text, short) and replace_text(view, slot, intent, short)
         if made:

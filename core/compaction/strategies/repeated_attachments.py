@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NAME: Final = "repeated-attachments"
 LEVEL: Final = Harm.LOSSLESS
 
+_OPENING: Final = "<system-reminder>"
+_CLOSING: Final = "</system-reminder>"
+
 
 def find(view: View) -> Iterator[Operation]:
     """Find attachments that stand there again; of those that may change the newest stays."""
@@ -34,10 +37,16 @@ def find(view: View) -> Iterator[Operation]:
         text = text_of(view, slot) if other is not slot else None
         if text is None:
             continue
-        short = pointer(text, "the same text is attached elsewhere here")
+        short = _set_apart(text, pointer(text, "the same text is attached elsewhere here"))
         if not is_worth(text, short):
             continue
         intent = Intent(NAME, LEVEL, f"the same text stands at line {other.line}")
         made = replace_text(view, slot, intent, short)
         if made:
             yield made
+
+
+def _set_apart(text: str, short: str) -> str:
+    """Keep the tags around a reminder: without them it reads as what a tool or a person said."""
+    held = text.strip().startswith(_OPENING) and text.strip().endswith(_CLOSING)
+    return f"{_OPENING}\n{short}\n{_CLOSING}" if held else short

@@ -8,7 +8,7 @@ from ...conversation import PieceKind
 from ..changes import Intent, replace_result, text_of
 from ..plan import Harm
 from ..stubs import is_worth, pointer
-from .finding import EDITS, results
+from .finding import EDITS, results, says
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,8 @@ def find(view: View) -> Iterator[Operation]:
     last: dict[tuple[str, str], Slot] = {}
     for slot in view.slots:
         call = view.call_of(slot)
-        if call and slot.piece.kind is PieceKind.TOOL_RESULT and not slot.piece.failed:
+        answers = slot.piece.kind is PieceKind.TOOL_RESULT and not slot.piece.failed
+        if call and answers and says(slot):
             last[slot.piece.name, call.digest] = slot
     for slot in results(view):
         call = view.call_of(slot)

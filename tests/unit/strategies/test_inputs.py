@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.plan import Remove
+from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.strategies.agent_prompts import KEPT_CHARS
 from ctxtop.core.compaction.strategies.thinking_after import binds_thinking
 
 from tests import transcripts as made
-from tests.planned import carried_out, found_by
-from tests.worked import NEWER, WORDS, Session, numbered
+from tests.planned import carried_out, found_by, plan_of, tokens_of
+from tests.worked import NEWER, OLDER, WORDS, Session, numbered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,3 +143,35 @@ def test_output_in_a_persons_place_goes_and_their_words_stay(
     session.rest()
     (found,) = found_by("long-pastes", session, tmp_path)
     assert found.line == line
+    (edit,) = found.edits
+    text = json.loads(edit.value)  # type: ignore[union-attr]
+    assert text.startswith("<bash-stdout>")
+    assert text.endswith("]</bash-stdout>")
+
+
+def test_an_input_is_counted_as_its_line_holds_it(session: Session, tmp_path: Path) -> None:
+    words = "Größe, Länge und Gewicht bleiben gleich. " * 40
+    session.use("Write", file_path="/ä.py", content=words * 2, note="é " * 300)
+    session.rest()
+    path = session.write(tmp_path / "spaced.jsonl")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for text in (
+        "".join(json.dumps(line) + "\n" for line in lines),
+        "".join(
+            json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines
+        ),
+    ):
+        path.write_text(text, encoding="utf-8")
+        plan = plan_of(path, Aim(strategies=("write-contents",)))
+        after = carried_out(plan.operations, path.read_bytes())
+        freed = tokens_of(path.read_bytes(), tmp_path) - tokens_of(after, tmp_path)
+        assert freed == plan.before_tokens - plan.after_tokens > 0
+
+
+def test_thoughts_that_no_request_holds_are_not_offered(tmp_path: Path) -> None:
+    session = Session(OLDER)
+    session.ask("mend the decoder")
+    for _ in range(3):
+        session.use("Bash", "ok", thinking=True, command="make")
+    session.say("Mended.")
+    assert found_by("all-thinking", session, tmp_path) == []

@@ -70,6 +70,27 @@ def test_a_read_is_not_covered_by_fewer_lines_or_a_failure(
     assert found_by("covered-reads", session, tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "File unchanged since last read. The content from the earlier Read tool_result stands.",
+        "Wasted call — file unchanged since your last Read.",
+        "<system-reminder>This file is already in your context.</system-reminder>",
+    ],
+)
+@pytest.mark.parametrize(
+    "strategy", ["unchanged-reads", "covered-reads", "reread-edits", "repeated-calls"]
+)
+def test_a_read_that_shows_nothing_takes_nothings_place(
+    words: str, strategy: str, session: Session, tmp_path: Path
+) -> None:
+    session.read("/a.py", 60)
+    session.use("Edit", file_path="/a.py", old_string=numbered(9), new_string=numbered(8))
+    session.use("Read", words, file_path="/a.py")
+    session.rest()
+    assert found_by(strategy, session, tmp_path) == []
+
+
 def test_an_attachment_that_is_put_in_again(session: Session, tmp_path: Path) -> None:
     from tests import transcripts as made
 
@@ -80,7 +101,12 @@ def test_an_attachment_that_is_put_in_again(session: Session, tmp_path: Path) ->
         )
         session.use("Bash", "ok", command="make")
     session.rest()
-    assert lines_of(found_by("repeated-attachments", session, tmp_path)) == [3, 6]
+    found = found_by("repeated-attachments", session, tmp_path)
+    assert lines_of(found) == [3, 6]
+    for each in found:
+        opening, said, closing = new_text(each).split("\n")
+        assert (opening, closing) == ("<system-reminder>", "</system-reminder>")
+        assert is_stubbed(said)
 
 
 def test_colours_and_overwritten_lines_of_a_shell(session: Session, tmp_path: Path) -> None:

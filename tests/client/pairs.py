@@ -1,0 +1,269 @@
+"""The proof of a strategy on a session: planned alone, carried out, gone on with, taken back."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.plan import Harm, Plan
+from ctxtop.core.compaction.planning import plan_transcript
+from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.protect import Protection
+from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.subject import Patience, Subject
+from ctxtop.core.compaction.undo import undo
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.thinking import drops_thinking
+from ctxtop.core.tokens import estimate_tokens
+
+from .acts import TOOLS
+from .compacting import resume
+from .counting import MEDIA_TOKENS
+from .days import DAYS
+from .talks import path_of
+from .validator import blocks_of
+from .wire import blocks_sent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.core.conversation import Piece
+
+    from .lab import Lab
+
+Json = dict[str, Any]
+
+NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
+"""So little that the work of a few prompts may be taken out."""
+
+AT_ONCE: Final = Patience(idle=0.0, quiet=0.0, at_most=0.0)
+"""Nobody else writes in a lab."""
+
+_JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
+"""Where the client writes an attachment into the text before it: each is a piece of its own."""
+
+WITH: Final = {"thinking-after": ("old-results",)}
+"""What another strategy has to change before this one finds anything."""
+
+_COMPACTED: Final = ("compacted", "kept tail", "compacted twice")
+_BOUND: Final = ("side by side", "with thoughts", "kept tail")
+_ONLY: Final = {
+    "before-boundary": _COMPACTED,
+    "thinking-after": _BOUND,
+    "all-thinking": _BOUND,
+}
+
+
+LEVELS: Final = {f"up to {level}": Harm(level) for level in (2, 4, 6)}
+"""What a person asks for: all of some levels together."""
+
+
+def days_of(strategy: str) -> tuple[str, ...]:
+    """Name the sessions in which a strategy has to find something."""
+    return _ONLY.get(strategy, tuple(DAYS))
+
+
+def aim_of(strategy: str) -> Aim:
+    """Ask for one strategy alone, or for all of some levels."""
+    if strategy in LEVELS:
+        return Aim(LEVELS[strategy])
+    return Aim(strategies=(strategy, *WITH.get(strategy, ())))
+
+
+class Counter:
+    """Counts as the scripted API does, but without its factor: no sum is rounded."""
+
+    def tokens(self, piece: Piece) -> int:
+        """Count one piece."""
+        text = f"{piece.name}\n{piece.text}" if piece.kind is PieceKind.TOOL_INPUT else piece.text
+        return _said(text) + piece.media * MEDIA_TOKENS
+
+
+def tokens_sent(body: Json) -> int:
+    """Count a request's messages as `Counter` counts their pieces."""
+    messages: list[Json] = body["messages"]
+    prompts = [place for place, one in enumerate(messages) if _asks(one)]
+    unseen = prompts[-1] if drops_thinking(body["model"]) else 0
+    return sum(
+        _tokens_of(block, seen=place >= unseen)
+        for place, message in enumerate(messages)
+        for block in blocks_of(message["content"])
+    )
+
+
+def _asks(message: Json) -> bool:
+    kinds = {block["type"] for block in blocks_of(message["content"])}
+    return message["role"] == "user" and "tool_result" not in kinds
+
+
+def _tokens_of(block: Json, *, seen: bool) -> int:
+    kind = block["type"]
+    if kind == "thinking":
+        return estimate_tokens(block["thinking"]) if seen else 0
+    if kind == "tool_use":
+        given = json.dumps(block["input"], ensure_ascii=False, separators=(",", ":"))
+        return estimate_tokens(f"{block['name']}\n{given}")
+    parts = blocks_of(block["content"]) if kind == "tool_result" else [block]
+    media = sum(part["type"] in {"image", "document"} for part in parts)
+    said = "\n".join(part.get("text", "") for part in parts)
+    return sum(map(_said, _JOINT.split(said))) + media * MEDIA_TOKENS
+
+
+def _said(text: str) -> int:
+    """Count a text without the blanks around it, which the client takes off where it joins two."""
+    return estimate_tokens(text.strip())
+
+
+class Day:
+    """A session that was made once: whatever is done to it, it can be put back as it was."""
+
+    def __init__(self, name: str, lab: Lab, session_id: str) -> None:
+        self.name: Final = name
+        self.lab: Final = lab
+        self.session_id: Final = session_id
+        self.path: Final = path_of(lab, session_id)
+        self.made: Final = self.path.read_bytes()
+        self._before: Json | None = None
+        self._states = 0
+
+    def before(self) -> Json:
+        """Give the request that the client sends of the session as it was made."""
+        if self._before is None:
+            self._before = self.resume(self.path, "before")
+            self.put_back()
+        return self._before
+
+    def resume(self, path: Path, what: str) -> Json:
+        """Go on with the session or a fork of it, and give the request that the client sends."""
+        asked = resume(self.lab, path.stem, f"{self.name}: {what}", more=TOOLS)
+        assert asked["unbound"] == [], what
+        return asked
+
+    def put_back(self) -> None:
+        """Let the session be what it was when it was made."""
+        self.path.write_bytes(self.made)
+
+    def plan(self, strategy: str) -> Plan:
+        """Plan what is asked for; what is too little to pay off is done all the same."""
+        plan = plan_transcript(
+            self.session_id,
+            self.path,
+            read_conversation,
+            lambda _model: Counter(),
+            aim=aim_of(strategy),
+            protection=NEWEST,
+        )
+        refused = tuple(each for each in plan.refused if each.check != "futile")
+        assert not refused, (self.name, strategy, refused)
+        return msgspec.structs.replace(plan, refused=())
+
+    def subject(self, path: Path) -> Subject:
+        """Say what is edited."""
+        return Subject(
+            session_id=path.stem,
+            transcript=path,
+            cwd=str(self.lab.project),
+            state=self.lab.root / "ours",
+            read=read_conversation,
+            held_by=lambda _session: None,
+            patience=AT_ONCE,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A strategy, a session and a mode."""
+
+    strategy: str
+    """Or one of LEVELS."""
+    day: str
+    mode: Mode
+
+    def __str__(self) -> str:
+        return f"{self.strategy}, {self.day}, {self.mode.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was proved of a pair."""
+
+    operations: int
+    tokens: int
+    bytes: int
+
+
+def prove_pair(pair: Pair, day: Day, *, asked_again: bool) -> Proof:
+    """Prove one pair; `asked_again` asks the client once more after all was taken back."""
+    before = day.before()["body"]
+    try:
+        return _prove(pair, day, before, asked_again=asked_again)
+    finally:
+        day.put_back()
+
+
+def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
+    plan = day.plan(pair.strategy)
+    together = pair.strategy in LEVELS
+    found = [each for each in plan.operations if together or each.strategy == pair.strategy]
+    assert found, f"{pair}: nothing was found"
+    _taken_back_at_once(pair, day, plan)
+    listed = project(read_conversation(day.path))
+    receipt = apply_plan(plan, pair.mode, day.subject(day.path))
+    edited = path_of(day.lab, receipt.new_session_id or day.session_id)
+    left = edited.read_bytes()
+    if pair.mode is Mode.IN_PLACE:
+        assert len(left) == plan.bytes_after, f"{pair}: another size than the plan said"
+    after = day.resume(edited, f"{pair}: after")["body"]
+    freed = tokens_sent(before) - tokens_sent(after)
+    said = plan.before_tokens - plan.after_tokens
+    assert freed == said, f"{pair}: {said} said, {freed} freed"
+    if plan.harm is Harm.FILE_ONLY:
+        assert said == 0, pair
+        same = project(read_conversation(edited))[: len(listed)]
+        assert [each.pieces for each in same] == [each.pieces for each in listed], pair
+        assert blocks_sent(after) == blocks_sent(before), pair
+    tail = edited.read_bytes().removeprefix(left)
+    _undo(receipt, day, edited)
+    _require_taken_back(pair, day, edited, tail)
+    if asked_again:
+        again = day.resume(edited, f"{pair}: taken back")
+        first = blocks_sent(before)[:-1]
+        assert blocks_sent(again["body"])[: len(first)] == first, f"{pair}: not what it was"
+    return Proof(len(found), said, plan.bytes_before - plan.bytes_after)
+
+
+def _taken_back_at_once(pair: Pair, day: Day, plan: Plan) -> None:
+    receipt = apply_plan(plan, pair.mode, day.subject(day.path))
+    edited = path_of(day.lab, receipt.new_session_id or day.session_id)
+    _undo(receipt, day, edited)
+    _require_taken_back(pair, day, edited, b"")
+    if receipt.new_session_id:
+        edited.unlink()
+        shutil.rmtree(edited.with_suffix(""), ignore_errors=True)
+
+
+def _undo(receipt: Receipt, day: Day, edited: Path) -> None:
+    undo(receipt.receipt_id, None, day.subject(edited))
+
+
+def _require_taken_back(pair: Pair, day: Day, edited: Path, tail: bytes) -> None:
+    """Compare with what was made, byte for byte; a fork's lines say whose they were."""
+    whole = edited.read_bytes()
+    if pair.mode is Mode.IN_PLACE:
+        assert whole == day.made + tail, f"{pair}: not taken back"
+        return
+    assert day.path.read_bytes() == day.made, f"{pair}: the session itself was changed"
+    assert whole.endswith(tail), f"{pair}: what was appended is not kept"
+    lines = [json.loads(line) for line in whole.removesuffix(tail).splitlines()]
+    for line in lines:
+        if line.pop("forkedFrom", None) or line.get("sessionId") == edited.stem:
+            line["sessionId"] = day.session_id
+    assert lines == [json.loads(line) for line in day.made.splitlines()], f"{pair}: not taken back"

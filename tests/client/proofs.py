@@ -1,0 +1,50 @@
+"""What was proved of every strategy, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ctxtop.core.compaction.registered import STRATEGIES
+
+from .pairs import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .pairs import Pair, Proof
+
+_ROW: Final = "{:<22}{:>6}{:>10}{:>7}{:>12}{:>14}{:>14}   {}"
+
+
+@dataclass(slots=True)
+class Proofs:
+    """All pairs that a test run tried, and those that held."""
+
+    tried: list[Pair] = field(default_factory=list)
+    held: dict[Pair, Proof] = field(default_factory=dict)
+
+    def table(self) -> Iterator[str]:
+        """Tell each strategy that was tried: over all of its sessions and modes."""
+        if not self.tried:
+            return
+        heads = ("strategy", "level", "sessions", "modes", "operations", "tokens freed")
+        yield _ROW.format(*heads, "bytes freed", "held")
+        levels = {each.name: each.level for each in STRATEGIES} | LEVELS
+        for name, level in levels.items():
+            pairs = [each for each in self.tried if each.strategy == name]
+            held = [self.held[each] for each in pairs if each in self.held]
+            if not pairs:
+                continue
+            yield _ROW.format(
+                name,
+                level.value,
+                len({each.day for each in pairs}),
+                len({each.mode for each in pairs}),
+                sum(each.operations for each in held),
+                f"{sum(each.tokens for each in held):,}",
+                f"{sum(each.bytes for each in held):,}",
+                f"{len(held)} of {len(pairs)}",
+            )
+        share = len(self.held) / len(self.tried)
+        yield f"{len(self.held)} of {len(self.tried)} pairs held: {share:.1%}"

@@ -1,0 +1,504 @@
+"""Random stories of one session: plans carried out and taken back, a client that writes, faults.
+
+After every act the transcript must be what it was or what it was to be, with every line that the
+client wrote; and the next command must work.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.backups import PER_SESSION, Backups
+from ctxtop.core.compaction.fork import as_fork
+from ctxtop.core.compaction.image import AS_IT_IS, after, image
+from ctxtop.core.compaction.plan import Harm, Remove, Replace
+from ctxtop.core.compaction.pointer import replace_value
+from ctxtop.core.compaction.receipts import Mode, Mtime, Receipt, Receipts, Version
+from ctxtop.core.compaction.refused import NotAppliedError
+from ctxtop.core.compaction.settle import settle
+from ctxtop.core.compaction.subject import locked
+from ctxtop.core.compaction.undo import undo
+
+from .faults import Faults, KilledError
+from .sessions_on_disk import (
+    at_rest,
+    encoded,
+    masks,
+    operation,
+    place,
+    plan_of,
+    rest,
+    result_lines,
+    subject_of,
+    turns,
+)
+from .transcripts import SESSION, user
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ctxtop.core.compaction.plan import Operation, Plan
+
+Act = str
+
+SESSIONS: Final = [turns(count, 60) for count in (2, 3, 4)]
+TAILS: Final = (b"", b"", b'{"type":"user","uuid":"ha', b'{"type":"new","x":"\xff"}\r\n')
+
+STORIES: Final[dict[Mode, list[list[Act]]]] = {
+    Mode.FORK: [
+        ["apply", "go on", "undo one", "undo"],
+        ["apply", "undo one", "go on", "undo"],
+    ],
+    Mode.IN_PLACE: [
+        ["apply", "go on", "undo one", "undo"],
+        ["apply", "undo one", "go on", "undo"],
+        ["apply", "go on", "second", "undo", "undo one", "undo"],
+        ["apply", "second", "undo second", "undo"],
+    ],
+    Mode.APPEND: [["apply", "undo"], ["apply", "go on", "undo"]],
+}
+
+LAST_CALL: Final = 160
+"""No act takes more calls than that."""
+
+
+SOON_S: Final = 0.02
+"""A write that takes longer waits for us."""
+
+LOST: Final = "a line of the client's is lost"
+
+
+class CorruptedError(AssertionError):
+    """A transcript is neither what it was nor what it was to be, or a line is lost."""
+
+
+@dataclass
+class Layer:
+    """One plan, and what of it stands."""
+
+    plan: Plan
+    mode: Mode
+    undone: set[int] = field(default_factory=set)
+    target: Path | None = None
+    """The fork's file."""
+    uuids: tuple[str, ...] = ()
+    """Of the lines that a second plan masks, wherever they stand by now."""
+
+    def operations(self) -> list[Operation]:
+        return [each for n, each in enumerate(self.plan.operations) if n not in self.undone]
+
+
+class Story:
+    """A session, and what befell it; the seed says all of it."""
+
+    def __init__(self, seed: int, mode: Mode, root: Path) -> None:
+        self.random: Final = random.Random(seed)
+        self.mode: Final = mode
+        self.root: Final = root
+        self.lines: Final = self.random.choice(SESSIONS)
+        tail = self.random.choice(TAILS)
+        self.data = encoded(self.lines) + tail
+        shutil.rmtree(root, ignore_errors=True)
+        self.subject = at_rest(root, self.data)
+        self.layers: dict[str, Layer] = {}
+        """By their receipts' ids, in their order."""
+        self.written: defaultdict[Path, list[bytes]] = defaultdict(list)
+        """By the client since `data` was all there was."""
+        self._waiting: list[Thread] = []
+        self.calls = 0
+        """Of the system's, in the act under faults."""
+        self.end = ""
+        """Of that act."""
+        self.ends: Counter[str] = Counter()
+        self.needed: Final[list[str]] = []
+        """Copies that are the only way back, or among the newest of their session."""
+        self._masked_second: tuple[str, ...] = ()
+        if self.random.random() < 0.3:
+            self._put_sidecars()
+        if self.random.random() < 0.3:
+            self._put_old_receipts()
+
+    @property
+    def path(self) -> Path:
+        return self.subject.transcript
+
+    @property
+    def target(self) -> Path:
+        """The file that the story goes on in."""
+        forks = [each.target for each in self.layers.values() if each.target]
+        return forks[-1] if forks else self.path
+
+    # What happens
+
+    def tell(self, acts: list[Act], faulty: int, befall: Callable[[Faults], None]) -> None:
+        """Let acts happen; one of them under faults."""
+        for number, act in enumerate(acts):
+            if act == "go on":
+                self.client_writes()
+            elif self._can(act):
+                faults = Faults()
+                if number == faulty:
+                    befall(faults)
+                end = self._do(act, faults)
+                if number == faulty:
+                    self.end, self.calls = end, faults.count
+        self._finish()
+
+    def client_writes(self) -> None:
+        """Append a line as the client does: by the transcript's name; it may have to wait."""
+        target = self.target
+        line = encoded([user(f"late {len(self.written[target])}", 900)])
+        writer = Thread(target=_append, args=(target, line))
+        writer.start()
+        writer.join(SOON_S)
+        if writer.is_alive():
+            self._waiting.append(writer)
+        self.written[target].append(line)
+
+    def _can(self, act: Act) -> bool:
+        if act == "apply":
+            return not self.layers
+        if act == "second":
+            return len(self.layers) == 1 and self.target.read_bytes().endswith(b"\n")
+        if act == "undo second":
+            return len(self.layers) == 2
+        return bool(self.layers)
+
+    def _do(self, act: Act, faults: Faults, receipt_id: str = "") -> str:
+        rest(self.target)
+        if act in {"apply", "second"}:
+            plan = self._plan() if act == "apply" else self._second_plan()
+            end = self._under(faults, lambda: apply_plan(plan, self.mode, self.subject))
+            self._require_one_of(act, end, plan, None, faults)
+        else:
+            receipt_id = receipt_id or list(self.layers)[-1 if act == "undo second" else 0]
+            layer = self.layers[receipt_id]
+            left = set(range(len(layer.plan.operations))) - layer.undone
+            if not left:
+                return "done"
+            chosen = self.random.choice(sorted(left)) if act == "undo one" else None
+            subject = subject_of(self.target, self.root)
+            end = self._under(faults, lambda: undo(receipt_id, chosen, subject))
+            going = left if chosen is None else {chosen}
+            self._require_one_of(act, end, None, (receipt_id, going), faults)
+        return end
+
+    def _under(self, faults: Faults, act: Callable[[], object]) -> str:
+        end = self._ended(faults, act)
+        while self._waiting:
+            self._waiting.pop().join()
+        return end
+
+    def _ended(self, faults: Faults, act: Callable[[], object]) -> str:
+        with faults.armed():
+            try:
+                act()
+            except KilledError:
+                name, _ = faults.log[-1]
+                return f"crashed at {name}"
+            except NotAppliedError as error:
+                return f"refused: {error.refusals[0].check}"
+            except OSError as error:
+                known = error.filename if error.strerror == "fault" else error.strerror
+                return f"failed at {known}"
+        return "done"
+
+    # What must be true then
+
+    def _require_one_of(
+        self,
+        act: Act,
+        end: str,
+        plan: Plan | None,
+        undone: tuple[str, set[int]] | None,
+        faults: Faults,
+    ) -> None:
+        name = act if plan else "undo one" if act == "undo one" else "undo"
+        self.ends[f"{name} {self.mode.value}, {end}"] += 1
+        before = self._states()
+        intended = dict(before)
+        if undone:
+            intended[undone[0]] = frozenset(before[undone[0]] | undone[1])
+        if end.startswith("crashed"):
+            self._require_a_head(plan, undone)
+            self._settle_after_a_crash()
+        elif faults.fail_at is not None:
+            # What could not be cleared up is cleared up by the next command.
+            self._under(Faults(), self._settle)
+        with Faults().armed():
+            receipts = self._own_receipts()
+        new = [each for each in receipts if each.receipt_id not in before]
+        if plan and new:
+            (receipt,) = new
+            target = Path(receipt.target)
+            fork = target if self.mode is Mode.FORK else None
+            uuids = self._masked_second if act == "second" else ()
+            self.layers[receipt.receipt_id] = Layer(plan, self.mode, target=fork, uuids=uuids)
+            intended[receipt.receipt_id] = frozenset()
+        now = {
+            each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts
+        }
+        self._require(now in (before, intended), f"{act}: {end}: the receipts say {now}")
+        self._require((end == "done") <= (now == intended), f"{act}: done, but {now}")
+        self._require(
+            not end.startswith("refused") or now == before, f"{act}: {end}, but {now}"
+        )
+        self._require(all(each.pending is None for each in receipts), f"{act}: {end}: open")
+        for receipt_id, each in now.items():
+            self.layers[receipt_id].undone = set(each)
+        self.require_whole(f"{act}: {end}")
+
+    def require_whole(self, when: str) -> None:
+        """Every byte is there that should be, nothing else, and nothing is left over."""
+        for path in {self.target, self.path}:
+            found = path.read_bytes()
+            head = self._head(path)
+            self._require(found.startswith(head), f"{when}: neither before nor after")
+            self._require_lines(found[len(head) :], self.written[path], when)
+        left = [*self.path.parent.glob(".*"), *self.subject.state.rglob(".*")]
+        self._require(not left, f"{when}: left over: {left}")
+        names = {path.stem for path in self.path.parent.iterdir()}
+        mine = {self.path.stem, self.target.stem}
+        self._require(names <= mine, f"{when}: {names - mine} left over")
+        backups = Backups(self.subject.state)
+        self._require(all(map(backups.is_whole, self.needed)), f"{when}: a way back is gone")
+
+    def _require_lines(self, tail: bytes, written: list[bytes], when: str) -> None:
+        for line in written:
+            if line not in tail:
+                raise CorruptedError(f"{when}: {LOST}")
+        most = 2 * sum(map(len, written)) + 1
+        self._require(len(tail) <= most, f"{when}: {len(tail)} bytes too many")
+
+    def _require_a_head(self, plan: Plan | None, undone: tuple[str, set[int]] | None) -> None:
+        """Before anything is settled: a client that starts now reads one of the two."""
+        heads = [self._head(self.target)]
+        if plan and self.mode is Mode.IN_PLACE:
+            uuids = self._masked_second if self.layers else ()
+            heads.append(self._head(self.target, Layer(plan, self.mode, uuids=uuids)))
+        if undone:
+            layer = self.layers[undone[0]]
+            was, layer.undone = layer.undone, layer.undone | undone[1]
+            heads.append(self._head(self.target))
+            layer.undone = was
+        found = self.target.read_bytes()
+        self._require(any(map(found.startswith, heads)), "crashed between before and after")
+
+    def _settle_after_a_crash(self) -> None:
+        """Settle as the next command does; it may be killed itself."""
+        if self.random.random() < 0.3:
+            faults = Faults()
+            faults.kill_at = self.random.randint(1, 40)
+            end = self._under(faults, self._settle)
+            self.ends[f"settle {self.mode.value}, {end}"] += 1
+        with Faults().armed():
+            self._settle()
+
+    def _settle(self) -> None:
+        with locked(self.subject.state, SESSION):
+            settle(self.subject.state, SESSION, self.path, self.target)
+
+    def _finish(self) -> None:
+        """The next command works, and in the end everything is as it was."""
+        if not self.layers:
+            self.data = self.path.read_bytes()
+            self.written.clear()
+            end = self._do("apply", Faults())
+            self._require(end == "done", f"the next command: {end}")
+        for receipt_id, layer in reversed(self.layers.items()):
+            if len(layer.undone) < len(layer.plan.operations):
+                end = self._do("undo", Faults(), receipt_id)
+                self._require(end == "done", f"the last undo: {end}")
+
+    @staticmethod
+    def _require(truth: bool, why: str) -> None:
+        if not truth:
+            raise CorruptedError(why)
+
+    # What it should be
+
+    def _states(self) -> dict[str, frozenset[int]]:
+        return {key: frozenset(each.undone) for key, each in self.layers.items()}
+
+    def _own_receipts(self) -> list[Receipt]:
+        found = Receipts(self.subject.state).all()
+        return [each for each in found if each.session_id == SESSION]
+
+    def _head(self, target: Path, more: Layer | None = None) -> bytes:
+        """What of a file is not the client's, as the layers stand."""
+        data = self.data
+        for layer in (*self.layers.values(), *([more] if more else [])):
+            if layer.uuids:
+                data = _with_masks(data, layer)
+            elif layer.target in {None, target}:
+                written = as_fork(SESSION, target.stem) if layer.target else AS_IT_IS
+                data = b"".join(after(image(_lines(data), layer.operations(), written)))
+        return data
+
+    # What there is in the beginning
+
+    def _plan(self) -> Plan:
+        leaf = self.lines[-1]["leafUuid"]
+        envelope = Envelope(SESSION, leaf, "2026-11-20T12:00:00.000Z")
+        appended = summary_lines(envelope, Kept("SUMMARY", [leaf], 9, 1), "boundary", "summary")
+        done = [operation(*appended, level=Harm.SUMMARY)]
+        if self.mode is not Mode.APPEND:
+            numbers = result_lines(self.lines)
+            chosen = self.random.sample(numbers, self.random.randint(1, len(numbers) - 1))
+            done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
+            if self.random.random() < 0.3:
+                done.append(self._without_a_thought())
+        return plan_of(self.data, done)
+
+    def _second_plan(self) -> Plan:
+        """Mask what is not masked yet, in the file as it is now."""
+        data = self.path.read_bytes()
+        (first,) = self.layers.values()
+        touched = {each.line for each in first.plan.operations}
+        uuids = [
+            str(self.lines[n - 1]["uuid"]) for n in result_lines(self.lines) if n not in touched
+        ]
+        found = [(n, _uuid(line)) for n, line in enumerate(data.split(b"\n"), 1)]
+        self._masked_second = tuple(uuid for _, uuid in found if uuid in uuids)
+        numbers = [n for n, uuid in found if uuid in uuids]
+        return plan_of(data, masks(data, numbers, "[second]"))
+
+    def _without_a_thought(self) -> Operation:
+        thought, call = 3, 4
+        parent = json.dumps(self.lines[thought - 1]["parentUuid"])
+        return operation(
+            Remove(*place(self.data, thought)),
+            Replace(*place(self.data, call), "/parentUuid", parent),
+            level=Harm.REASONING,
+        )
+
+    def _put_sidecars(self) -> None:
+        for name, data in (("subagents/agent-a.jsonl", self.data), ("tool-results/t.txt", b"x")):
+            path = self.path.with_suffix("") / name
+            path.parent.mkdir(parents=True)
+            path.write_bytes(data)
+            rest(path)
+
+    def _put_old_receipts(self) -> None:
+        """Changes of another session, long ago: of one the copy is the only way back."""
+        backups, receipts = Backups(self.subject.state), Receipts(self.subject.state)
+        with Faults().armed():
+            for number in range(PER_SESSION + 3):
+                data = b'{"old":%d}\n' % number
+                name = backups.keep([data], "other")
+                done = plan_of(data, [operation(line=1)], "other")
+                is_needed = number == 1
+                version = Version("0" * 64, 1, () if is_needed else (0,))
+                receipts.write(
+                    Receipt(
+                        receipt_id=f"00{number:06}",
+                        session_id="other",
+                        new_session_id=None,
+                        mode=Mode.IN_PLACE,
+                        at=number,
+                        transcript="/gone",
+                        target="/gone",
+                        backup=name,
+                        verified=(),
+                        resume_command="",
+                        mtime=Mtime.KEPT,
+                        plan=done,
+                        now=version,
+                    )
+                )
+                if is_needed or number >= 3:
+                    self.needed.append(name)
+
+
+def _append(path: Path, line: bytes) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(line)
+
+
+def _uuid(line: bytes) -> str:
+    try:
+        return str(json.loads(line).get("uuid"))
+    except ValueError:
+        return ""
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    *whole, last = data.split(b"\n")
+    yield from (line + b"\n" for line in whole)
+    if last:
+        yield last
+
+
+def _with_masks(data: bytes, layer: Layer) -> bytes:
+    """Mask lines by their uuids, wherever they stand now."""
+    edits = dict(zip(layer.uuids, layer.plan.operations, strict=True))
+    left = {id(each) for each in layer.operations()}
+    lines: list[bytes] = []
+    for line in _lines(data):
+        done = edits.get(_uuid(line))
+        edit = done.edits[0] if done and id(done) in left else None
+        changed = isinstance(edit, Replace)
+        lines.append(replace_value(line, edit.pointer, edit.value.encode()) if changed else line)
+    return b"".join(lines)
+
+
+class Fate(NamedTuple):
+    """What befalls which act of which story."""
+
+    mode: Mode
+    acts: list[Act]
+    faulty: int
+    what: str
+    call: int
+    """0 for any."""
+
+
+def every_fate(step: int) -> Iterator[Fate]:
+    """Give each call of each act its crash, its failure and its writer; or one in `step`."""
+    number = 0
+    for mode, stories in STORIES.items():
+        for acts in stories:
+            for faulty, act in enumerate(acts):
+                if act == "go on":
+                    continue
+                for call in range(1, LAST_CALL + 1):
+                    for what in ("kill", "fail", "write"):
+                        number += 1
+                        if number % step == 0:
+                            yield Fate(mode, acts, faulty, what, call)
+
+
+def random_fate(seed: int) -> Fate:
+    """Choose a story, an act of it, and what befalls that."""
+    choose = random.Random(seed)
+    mode = choose.choice(list(Mode))
+    acts = choose.choice(STORIES[mode])
+    faulty = choose.choice([n for n, act in enumerate(acts) if act != "go on"])
+    return Fate(mode, acts, faulty, choose.choice(["kill and write", "fail", "write"]), 0)
+
+
+def tell(seed: int, fate: Fate, root: Path) -> Story:
+    """Tell one story. Raises CorruptedError where something is not as it should be."""
+    story = Story(seed, fate.mode, root)
+    choose = story.random
+
+    def befall(faults: Faults) -> None:
+        if "kill" in fate.what:
+            faults.kill_at = fate.call or choose.randint(1, LAST_CALL)
+        if fate.what == "fail":
+            faults.fail_at = fate.call or choose.randint(1, LAST_CALL)
+        if "write" in fate.what:
+            calls = [fate.call] if fate.call else choose.choices(range(1, LAST_CALL), k=3)
+            faults.then |= dict.fromkeys(calls, story.client_writes)
+
+    story.tell(fate.acts, fate.faulty, befall)
+    return story
