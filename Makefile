@@ -26,10 +26,7 @@ $(VENV)/.test: $(VENV)/.run
 	$(PIP) install -c constraints.txt --group test
 	@touch $@
 
-$(VENV)/.prove: $(VENV)/.client ## Prove every strategy on every session of the lab, in every mode
-	$(BIN)/python -m pytest tests/client/test_strategies.py --all-pairs
-
-check: $(VENV)/.test
+$(VENV)/.check: $(VENV)/.test
 	$(PIP) install -c constraints.txt --group check --group screenshots
 	@touch $@
 

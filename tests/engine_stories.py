@@ -244,14 +244,10 @@ class Story:
             uuids = self._masked_second if act == "second" else ()
             self.layers[receipt.receipt_id] = Layer(plan, self.mode, target=fork, uuids=uuids)
             intended[receipt.receipt_id] = frozenset()
-        now = {
-            each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts
-        }
+        now = {each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts}
         self._require(now in (before, intended), f"{act}: {end}: the receipts say {now}")
         self._require((end == "done") <= (now == intended), f"{act}: done, but {now}")
-        self._require(
-            not end.startswith("refused") or now == before, f"{act}: {end}, but {now}"
-        )
+        self._require(not end.startswith("refused") or now == before, f"{act}: {end}, but {now}")
         self._require(all(each.pending is None for each in receipts), f"{act}: {end}: open")
         for receipt_id, each in now.items():
             self.layers[receipt_id].undone = set(each)

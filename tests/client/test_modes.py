@@ -1,0 +1,116 @@
+"""Every mode on sessions of the real client: sent and as large as planned, taken back whole.
+
+With --all-pairs every way is tried on every kind of session.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.compaction.plan import Harm
+from ctxtop.core.compaction.receipts import Mode
+
+from .compacting import resume
+from .talks import TALKS
+from .ways import LATER, MORE, WAYS, Counting, Talk, begin, prove_way, up_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from .namespace import Namespace
+
+
+KINDS = ("thinking", "edits", "compacted twice", "long day")
+"""Without --all-pairs: every way has something to do on three of them."""
+
+MIXED = ("thinking", "edits", "long day")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames and "way" in metafunc.fixturenames:
+        everything = metafunc.config.getoption("--all-pairs")
+        kinds = (*TALKS, *MORE) if everything else KINDS
+        metafunc.parametrize("kind", kinds, scope="module")
+
+
+@pytest.fixture(scope="module")
+def talk_of(
+    tmp_path_factory: pytest.TempPathFactory, namespace: Namespace, client: Path
+) -> Iterator[Callable[[str], Talk]]:
+    """Sessions that are made once each, and copied for whatever is done to them."""
+    made: dict[str, Talk] = {}
+
+    def talk(kind: str) -> Talk:
+        if kind not in made:
+            lab = Counting(tmp_path_factory.mktemp("talk") / "lab", namespace, client)
+            made[kind] = begin(lab, kind)
+        return made[kind]
+
+    yield talk
+    for each in made.values():
+        with closing(each.lab), closing(each.store):
+            each.lab.new_exchanges()
+    assert [refused for each in made.values() for refused in each.lab.refused()] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way(
+    talk_of: Callable[[str], Talk],
+    kind: str,
+    way: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    sizes = prove_way(talk_of(kind), WAYS[way])
+    if sizes is None:
+        pytest.skip("nothing to do")
+    record_property("planned for one that was sent", sizes.ratio)
+
+
+@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
+@pytest.mark.parametrize("kind", MIXED)
+def test_operations_are_taken_back_one_by_one(
+    talk_of: Callable[[str], Talk], kind: str, mode: Mode
+) -> None:
+    talk = talk_of(kind)
+    path = talk.copy()
+    unedited = path.read_bytes()
+    plan = up_to(Harm.INPUTS)(talk, path)
+    assert len(plan.operations) > 1
+    receipt, written = talk.apply(path, plan, mode)
+    first, *others = range(len(plan.operations))
+    talk.undo(receipt, written, first)
+    resume(talk.lab, written.stem, "one taken back", LATER)
+    for number in reversed(others):
+        talk.undo(receipt, written, number)
+    assert path.read_bytes()[: len(unedited)] == unedited
+    assert talk.says_what_it_said(written)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["older first", "newer first"])
+@pytest.mark.parametrize("second", ["level 4, in place", "summary, appended"])
+@pytest.mark.parametrize("first", ["level 4, in place", "summary, appended"])
+def test_two_receipts_in_both_orders(
+    talk_of: Callable[[str], Talk], first: str, second: str, order: tuple[int, int]
+) -> None:
+    talk = talk_of("long day")
+    path = talk.copy()
+    unedited = path.read_bytes()
+    done = []
+    for name in (first, second):
+        plan = WAYS[name].plan(talk, path)
+        if plan.refused or not plan.operations:
+            pytest.skip("nothing to do")
+        done.append(talk.apply(path, plan, WAYS[name].mode)[0])
+        talk.lab.turn(
+            "More. [[bash:seq 1 900]] [[bash:seq 2 900]] [[say:Done.]]",
+            resume=path.stem,
+            model=talk.model,
+        )
+    for number in order:
+        talk.undo(done[number], path)
+        resume(talk.lab, path.stem, f"{number} taken back", LATER)
+    assert path.read_bytes()[: len(unedited)] == unedited
+    assert talk.says_what_it_said(path)
