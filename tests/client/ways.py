@@ -50,6 +50,8 @@ Json = dict[str, Any]
 
 _STEP_END: Final = re.compile(r"(?<!usage:counted)\]\]")
 
+_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
 LATER: Final = "Next. [[say:ok]]"
 
 PROMPT_TOKENS: Final = 20
@@ -111,7 +113,7 @@ class Talk:
 
     def says_what_it_said(self, path: Path) -> bool:
         """Go on, and say whether all is sent that was sent before."""
-        again = said_before(resume(self.lab, path.stem, "taken back", LATER), path.stem)
+        again = said_before(resume(self.lab, path.stem, "taken back", LATER))
         return again[: len(self.before)] == self.before
 
 
@@ -126,14 +128,14 @@ def begin(lab: Lab, kind: str) -> Talk:
     store = open_reader(lab.store)
     talk = Talk(lab, path, model, store, read_estimator(store), ())
     copy = talk.copy()
-    before = said_before(resume(lab, copy.stem, "before", LATER), copy.stem)
+    before = said_before(resume(lab, copy.stem, "before", LATER))
     return replace(talk, before=before)
 
 
-def said_before(asked: Json, session_id: str) -> tuple[str, ...]:
-    """List what was sent before the message with the prompt, whichever session it was."""
+def said_before(asked: Json) -> tuple[str, ...]:
+    """List what was sent before the message with the prompt, whichever session is named in it."""
     body = asked["body"] | {"messages": asked["body"]["messages"][:-1]}
-    return tuple(block.replace(session_id, "ID") for block in blocks_sent(body))
+    return tuple(_ID.sub("ID", block) for block in blocks_sent(body))
 
 
 def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
