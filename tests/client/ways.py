@@ -119,7 +119,7 @@ class Talk:
 
 def begin(lab: Lab, kind: str) -> Talk:
     """Make a session of a kind, let ctxtop learn from it, and see what is sent of a copy."""
-    session_id = (TALKS | MORE)[kind](lab)
+    session_id = {**TALKS, **MORE}[kind](lab)
     path = path_of(lab, session_id)
     answered = [each.model for each in read_conversation(path) if each.context_tokens]
     model = next(each for each in reversed(answered) if each and each != SYNTHETIC)
