@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.announced import announced_again
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm, Plan
 from ctxtop.core.compaction.planning import plan_transcript
+from ctxtop.core.compaction.project import project
 from ctxtop.core.compaction.protect import Protection
 from ctxtop.core.compaction.receipts import Mode
 from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.subject import Patience, Subject
 from ctxtop.core.compaction.undo import undo
 
-from .compacting import ApiCounter, Edited, prove
+from .compacting import ApiCounter, Edited, prove, tokens_of
 from .edits import compacted, results, spoken, write_edited
 from .talks import TALKS, path_of
 
@@ -30,10 +32,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Lines = list[Json]
 
-KINDS: Final = ("side by side", "thinking", "edits", "images")
-
-ANNOUNCED: Final = 2_900
-"""Tokens of what the client puts in anew behind a boundary: tools, agents, skills, environment."""
+KINDS: Final = ("side by side", "thinking", "edits", "images", "compacted twice")
 
 NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
 """So little that a session of a few turns has something to give."""
@@ -67,12 +66,16 @@ def rewritten(path: Path, edit: Callable[[Lines], Lines]) -> Edited:
     before = path.read_bytes()
     lines = [json.loads(line) for line in before.splitlines()]
     after = "".join(json.dumps(line) + "\n" for line in edit(lines)).encode()
+    listed = project(read_conversation(path))
     path.write_bytes(after)
 
     def take_back() -> None:
         path.write_bytes(before)
 
-    announced = ANNOUNCED if edit is keep_tail else 0
+    left = project(read_conversation(path))
+    stays = {each.uuid for each in left}
+    away = [each for each in listed if each.uuid not in stays] if edit is keep_tail else []
+    announced = tokens_of(announced_again(away, left))
     return Edited(path.stem, None, take_back, announced)
 
 

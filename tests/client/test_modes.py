@@ -8,23 +8,40 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
+from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm
 from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.undo import undo
 
 from .compacting import resume
-from .talks import TALKS
-from .ways import LATER, MORE, WAYS, Counting, Talk, begin, prove_way, up_to
+from .edits import answers, write_edited
+from .lab import LARGE
+from .talks import TALKS, path_of
+from .test_compacting import plan_of, subject_of
+from .ways import LATER, MORE, PROMPT_TOKENS, WAYS, Counting, Talk, begin, prove_way, up_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from typing import Any
 
+    from ctxtop.core.compaction.plan import Plan
+    from ctxtop.core.compaction.receipts import Receipt
+
+    from .lab import Lab
     from .namespace import Namespace
 
 
 KINDS = ("thinking", "edits", "compacted twice", "long day")
 """Without --all-pairs: every way has something to do on three of them."""
+
+FULL = 966_500
+"""Tokens read from the cache: with what else its request held the client would compact at once,
+and not without what a plan takes out."""
+
+COMPACTED = ["summary", "answer"]
 
 MIXED = ("thinking", "edits", "long day")
 
@@ -114,3 +131,38 @@ def test_two_receipts_in_both_orders(
         resume(talk.lab, path.stem, f"{number} taken back", LATER)
     assert path.read_bytes()[: len(unedited)] == unedited
     assert talk.says_what_it_said(path)
+
+
+def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -> None:
+    def left_full(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        newest = answers(lines)[-1]["message"]
+        for line in answers(lines):
+            if line["message"]["id"] == newest["id"]:
+                line["message"]["usage"]["cache_read_input_tokens"] = FULL
+        return lines
+
+    session_id = TALKS["side by side"](lab)
+    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=LARGE)
+    path = path_of(lab, write_edited(path_of(lab, session_id), left_full))
+    unedited = path.read_bytes()
+    plan = plan_of(path, Harm.MASKED)
+    untold = tuple(each for each in plan.operations if each.strategy != "usage")
+    assert len(untold) == len(plan.operations) - 1
+
+    def sent(chosen: Plan, mode: Mode) -> tuple[list[str], Receipt]:
+        receipt = apply_plan(chosen, mode, subject_of(lab, path))
+        turn = lab.turn(LATER, resume=receipt.new_session_id or path.stem, model=LARGE)
+        assert turn.code == 0
+        asked = [one for one in turn.exchanges if one["path"].endswith("/messages")]
+        return [one["what"] for one in asked], receipt
+
+    assert sent(msgspec.structs.replace(plan, operations=untold), Mode.FORK)[0] == COMPACTED
+    kinds, receipt = sent(plan, Mode.FORK)
+    assert kinds == ["answer"]
+    # What hooks are told of the fork is what the plan foresaw.
+    told = lab.hooks("SessionStart", receipt.new_session_id)[-1]["context_tokens"]
+    assert abs(told - plan.after_tokens) < PROMPT_TOKENS
+    kinds, receipt = sent(plan, Mode.IN_PLACE)
+    assert kinds == ["answer"]
+    undo(receipt.receipt_id, None, subject_of(lab, path))
+    assert path.read_bytes()[: len(unedited)] == unedited
