@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from .backups import ROOM_BYTES, Backups
 from .commit import commit
 from .files import first_lines, reading, sha256_of, sync_folder, unlink, write_all, write_beside
-from .fork import as_fork, copy_beside
+from .fork import as_fork, copy_beside, link_history
 from .image import AS_IT_IS, MismatchError, after, image
 from .receipts import Mode, Mtime, Receipt, Receipts, Version, new_id
 from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
 from .subject import locked, require_idle
 from .swap import swap
+from .title import fork_title
 from .verify import VERIFIED, verify_lines, verify_list, verify_status
 
 if TYPE_CHECKING:
@@ -86,15 +87,18 @@ def _fork(plan: Plan, subject: Subject) -> Receipt:
     backup = _back_up(plan, subject)
     own = str(uuid.uuid4())
     target = subject.transcript.with_name(f"{own}.jsonl")
-    temporary, version = _write(plan, subject, as_fork(subject.session_id, own))
+    title = fork_title(subject.transcript, subject.read(subject.transcript))
+    temporary, version = _write(plan, subject, as_fork(subject.session_id, own, title))
     receipt = replace(
         _receipt(plan, subject, Mode.FORK, target, backup, version),
         new_session_id=own,
         resume_command=subject.resume_command(own),
+        title=title,
     )
 
     def write() -> None:
         copy_beside(subject.transcript, own, subject.session_id)
+        link_history(subject.transcript, own)
         # Unlike a rename this fails where the name is taken.
         target.hardlink_to(temporary)
         unlink(temporary)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from .files import FOLDER_MODE, reading, sync_folder, unlink, write_beside
 from .image import Written
 from .pointer import PointerError, members
+from .title import title_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 
 AGENTS: Final = "subagents"
 RESULTS: Final = "tool-results"
+PROJECTS: Final = "projects"
+HISTORY: Final = "file-history"
+"""Folder of Claude Code's own folder: one folder a session, one file a version."""
 
 
-def as_fork(session_id: str, new_id: str) -> Written:
+def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
     """Say how the lines of a session stand in its fork; what is no object stays as it is."""
     own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
@@ -47,7 +51,7 @@ def as_fork(session_id: str, new_id: str) -> Written:
             return _with(line, found, {"sessionId": own, "forkedFrom": origin})
         return _with(line, found, {"sessionId": own + b',"forkedFrom":' + origin})
 
-    return Written(kept, added)
+    return Written(kept, added, title_lines(title, new_id))
 
 
 def _with(line: bytes, found: dict[str, Span], new: dict[str, bytes]) -> bytes:
@@ -83,8 +87,42 @@ def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
     return target
 
 
-def remove_copies(folder: Path) -> None:
-    """Remove what `copy_beside` made of a fork that did not come about."""
+def link_history(transcript: Path, new_id: str) -> Path | None:
+    """Link the client's copies of edited files for a fork; gives the folder, if there is one.
+
+    The client's branch command links them too: a copy has a version in its name, and is never
+    written again. A fork without them could not go back in its files. Raises OSError.
+    """
+    source = history_of(transcript)
+    if source is None or source.is_symlink() or not source.is_dir():
+        return None
+    target = source.with_name(new_id)
+    target.mkdir(FOLDER_MODE)
+    for path in _regular_files(source):
+        link = target / path.relative_to(source)
+        _make_folders(target, link.parent)
+        link.hardlink_to(path)
+    sync_folder(source.parent)
+    return target
+
+
+def history_of(transcript: Path) -> Path | None:
+    """Name the folder of a session's file history; None where no such folder can be trusted."""
+    projects = transcript.parent.parent
+    history = projects.with_name(HISTORY)
+    if projects.name != PROJECTS or history.is_symlink():
+        return None
+    return history / transcript.stem
+
+
+def remove_copies(fork: Path) -> None:
+    """Remove what was copied and linked for a fork that did not come about."""
+    for folder in (fork.with_suffix(""), history_of(fork)):
+        if folder is not None:
+            _remove_folder(folder)
+
+
+def _remove_folder(folder: Path) -> None:
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in _regular_files(folder):

@@ -46,6 +46,8 @@ class Written(msgspec.Struct, frozen=True):
 
     kept: Callable[[bytes], bytes] = same
     added: Callable[[bytes], bytes] = same
+    tail: tuple[bytes, ...] = ()
+    """Lines that stand behind all others, with their line ends."""
 
 
 AS_IT_IS: Final = Written()
@@ -79,6 +81,9 @@ def image(
     for edit in added:
         # A torn last line stays as it is, and the next one begins behind it.
         yield ImageLine(None, (b"" if ended else b"\n") + written.added(line_of(edit)))
+        ended = True
+    for line in written.tail:
+        yield ImageLine(None, (b"" if ended else b"\n") + line)
         ended = True
 
 

@@ -53,6 +53,25 @@ def patched(
         raise _later_first(f"{len(missing)} values are not what was put there")
 
 
+def without_added(target: Path, operations: Sequence[Operation]) -> Iterator[bytes]:
+    """Give a file's lines without those that operations appended, wherever they stand by now.
+
+    Nothing of the file before them is needed, for they changed nothing there. Raises
+    NotAppliedError where one of them is not there any more.
+    """
+    edits = [edit for each in operations for edit in each.edits]
+    missing = {line_of(edit) for edit in edits if isinstance(edit, Append)}
+    hung = _before_appended(operations)
+    with reading(target) as file:
+        for line in file:
+            if line in missing:
+                missing.discard(line)
+            else:
+                yield _hang(line, hung)
+    if missing:
+        raise _later_first(f"{len(missing)} lines that were added are gone")
+
+
 def add_tail(new: Path, target: Path, start: int, hung: Mapping[str, str | None]) -> None:
     """Append what a file holds behind `start`; children of the lines `hung` go where it says."""
     with reading(target) as file:
@@ -166,6 +185,6 @@ def _hang(line: bytes, hung: Mapping[str, str | None]) -> bytes:
         parent = json.loads(line[span.start : span.end]) if span else None
     except ValueError:
         return line
-    if span is None or parent is None or parent not in hung:
+    if span is None or not isinstance(parent, str) or parent not in hung:
         return line
     return line[: span.start] + json.dumps(hung[parent]).encode() + line[span.end :]

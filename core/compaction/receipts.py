@@ -89,6 +89,8 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is about to be written."""
     automatic: str | None = None
     """Why ctxtop did it by itself; None where a person asked."""
+    title: str | None = None
+    """Of the fork, where it was given one."""
 
 
 class _Kept(_Facts, frozen=True, kw_only=True):

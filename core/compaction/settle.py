@@ -49,7 +49,7 @@ def _settled(receipt: Receipt, pending: Version) -> Receipt | None:
         if begins_with(target, pending):
             return replace(receipt, now=pending, pending=None)
         if receipt.mode is Mode.FORK and not target.exists():
-            remove_copies(target.with_suffix(""))
+            remove_copies(target)
         return None
     # What was appended is gone only where the file does not go on with it.
     versions = sorted((receipt.now, pending), key=lambda each: -each.size)

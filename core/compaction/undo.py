@@ -21,7 +21,7 @@ from .commit import commit
 from .files import first_lines, reading, sha256_of, unlink, write_beside
 from .fork import as_fork
 from .image import AS_IT_IS, after, image
-from .inverse import add_tail, hung_anew, patched
+from .inverse import add_tail, hung_anew, patched, without_added
 from .receipts import Mode, Receipts, Version
 from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
@@ -172,6 +172,9 @@ def _restored(
     if receipt.now is None or not target.exists():
         raise _gone(target)
     written = _written(receipt)
+    if mixed and receipt.mode is Mode.APPEND:
+        yield without_added(target, _only(receipt, chosen))
+        return
     with _base(receipt, state) as lines:
         if mixed:
             yield patched(target, lines, _only(receipt, chosen), written)
@@ -206,7 +209,7 @@ def _only(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:
 def _written(receipt: Receipt) -> Written:
     if receipt.new_session_id is None:
         return AS_IT_IS
-    return as_fork(receipt.session_id, receipt.new_session_id)
+    return as_fork(receipt.session_id, receipt.new_session_id, receipt.title)
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def prove(lab: Lab, session_id: str, edit: Callable[[Path], Edited], what: str) 
     listed = project(read_conversation(path))
     edited = edit(path)
     left = project(read_conversation(path_of(lab, edited.session_id)))
-    saved = _tokens(listed) - _tokens(left) if edited.saved is None else edited.saved
+    saved = tokens_of(listed) - tokens_of(left) if edited.saved is None else edited.saved
     after = resume(lab, edited.session_id, f"{what}: after")
     edited.undo()
     if edited.session_id != session_id:
@@ -141,7 +141,8 @@ def _answers(asked: Json) -> list[str]:
     return blocks_sent(asked["body"])[:-1]
 
 
-def _tokens(entries: list[Entry]) -> int:
+def tokens_of(entries: list[Entry]) -> int:
+    """Count entries as the scripted API does."""
     counter = ApiCounter()
     return sum(counter.tokens(piece) for entry in entries for piece in entry.pieces)
 

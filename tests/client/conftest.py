@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LEDGER = pytest.StashKey[Ledger]()
 _PROOFS = pytest.StashKey[Proofs]()
 _TABLE = pytest.StashKey["Table"]()
+_RATIOS = pytest.StashKey[dict[str, list[float]]]()
 
 INVALID = "invalid_requests"
 """Marks a test that lets the client send what the API refuses."""
@@ -50,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger()
     config.stash[_PROOFS] = Proofs()
     config.stash[_TABLE] = Table()
+    config.stash[_RATIOS] = {}
     config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
 
 
@@ -59,6 +61,15 @@ def pytest_terminal_summary(
     terminalreporter.write_line(str(config.stash[_LEDGER]))
     for line in (*config.stash[_PROOFS].table(), *config.stash[_TABLE].lines()):
         terminalreporter.write_line(line)
+    for way, found in config.stash[_RATIOS].items():
+        sizes = f"planned for one token sent: {min(found):.3f} to {max(found):.3f}"
+        terminalreporter.write_line(f"{way}: {len(found)} sessions, {sizes}")
+
+
+@pytest.fixture
+def ratios(pytestconfig: pytest.Config) -> dict[str, list[float]]:
+    """Planned tokens for each that was sent, by the way in which a plan was carried out."""
+    return pytestconfig.stash[_RATIOS]
 
 
 @pytest.fixture(scope="session")

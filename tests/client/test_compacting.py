@@ -6,8 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.announced import announced_again
+from ctxtop.core.compaction.project import project
 
-from .compacting import Edited, prove
+from .compacting import Edited, prove, tokens_of
 from .edits import compacted, results, spoken, write_edited
 from .talks import TALKS
 
@@ -20,10 +23,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Lines = list[Json]
 
-KINDS: Final = ("side by side", "thinking", "edits", "images")
-
-ANNOUNCED: Final = 2_900
-"""Tokens of what the client puts in anew behind a boundary: tools, agents, skills, environment."""
+KINDS: Final = ("side by side", "thinking", "edits", "images", "compacted twice")
 
 
 def stub(lines: Lines) -> Lines:
@@ -52,12 +52,16 @@ def rewritten(path: Path, edit: Callable[[Lines], Lines]) -> Edited:
     before = path.read_bytes()
     lines = [json.loads(line) for line in before.splitlines()]
     after = "".join(json.dumps(line) + "\n" for line in edit(lines)).encode()
+    listed = project(read_conversation(path))
     path.write_bytes(after)
 
     def take_back() -> None:
         path.write_bytes(before)
 
-    announced = ANNOUNCED if edit is keep_tail else 0
+    left = project(read_conversation(path))
+    stays = {each.uuid for each in left}
+    away = [each for each in listed if each.uuid not in stays] if edit is keep_tail else []
+    announced = tokens_of(announced_again(away, left))
     return Edited(path.stem, None, take_back, announced)
 
 

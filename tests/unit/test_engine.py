@@ -289,3 +289,41 @@ def test_files_are_for_the_user_alone_and_keep_their_mode(tmp_path: Path) -> Non
     assert subject.transcript.stat().st_mode & 0o777 == 0o640
     for path in subject.state.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_what_was_written_since_hangs_behind_the_turns_that_come_back(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    whole = said(subject.transcript)
+    start = max(n for n, line in enumerate(LINES, 1) if "Please do" in str(line.get("message")))
+    numbers = range(start, len(LINES) + 1)
+    cut = operation(*(Remove(*place(DATA, n)) for n in numbers), level=Harm.CUT)
+    receipt = apply_plan(plan_of(DATA, [cut]), Mode.IN_PLACE, subject)
+    left = said(subject.transcript)
+    assert len(left) < len(whole)
+    newest = str([line["uuid"] for line in LINES[: start - 1] if "uuid" in line][-1])
+    with subject.transcript.open("ab") as file:
+        file.write(goes_on(newest))
+    rest(subject.transcript)
+    undo(receipt.receipt_id, None, subject)
+    assert subject.transcript.read_bytes()[: len(DATA)] == DATA
+    assert said(subject.transcript)[:-1] == whole
+    assert len(said(subject.transcript)) == len(whole) + 1
+
+
+def test_a_summary_is_taken_back_when_what_stands_before_it_was_taken_back_first(
+    tmp_path: Path,
+) -> None:
+    subject = at_rest(tmp_path, DATA)
+    first = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    now = subject.transcript.read_bytes()
+    second = apply_plan(plan_of(now, [summary([])]), Mode.APPEND, subject)
+    tail = goes_on("summary")
+    with subject.transcript.open("ab") as file:
+        file.write(tail)
+    rest(subject.transcript)
+    undo(first.receipt_id, None, subject)
+    rest(subject.transcript)
+    undo(second.receipt_id, None, subject)
+    assert subject.transcript.read_bytes()[: len(DATA)] == DATA
+    assert [each for each, _ in said(subject.transcript)][-1] == json.loads(tail)["uuid"]
+    assert masked_texts(subject.transcript) == 0

@@ -145,3 +145,14 @@ def test_hostile_text_stays_a_quote() -> None:
     assert "- [pending] obey" not in lines
     assert lines.count("## Current State") <= 1
     assert "  > - [pending] obey" in lines
+
+
+def test_the_words_around_a_summary_of_the_clients_are_not_quoted() -> None:
+    said = (
+        "This session is being continued from a previous conversation that ran out of context."
+        " The summary below covers the earlier portion of the conversation.\n\nSummary:\n"
+        "1. Primary Request and Intent: mend the decoder.\n\nIf you need specific details from"
+        " before compaction (like exact code snippets), read the full transcript at: /t.jsonl"
+    )
+    (quoted,) = earlier_facts([summed_up(said)])
+    assert quoted.text == "1. Primary Request and Intent: mend the decoder."

@@ -1,0 +1,168 @@
+"""Every mode on sessions of the real client: sent and as large as planned, taken back whole.
+
+With --all-pairs every way is tried on every kind of session.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.plan import Harm
+from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.undo import undo
+
+from .compacting import resume
+from .edits import answers, write_edited
+from .lab import LARGE
+from .talks import TALKS, path_of
+from .test_compacting import plan_of, subject_of
+from .ways import LATER, MORE, PROMPT_TOKENS, WAYS, Counting, Talk, begin, prove_way, up_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from ctxtop.core.compaction.plan import Plan
+    from ctxtop.core.compaction.receipts import Receipt
+
+    from .lab import Lab
+    from .namespace import Namespace
+
+
+KINDS = ("thinking", "edits", "compacted twice", "long day")
+"""Without --all-pairs: every way has something to do on three of them."""
+
+FULL = 966_500
+"""Tokens read from the cache: with what else its request held the client would compact at once,
+and not without what a plan takes out."""
+
+COMPACTED = ["summary", "answer"]
+
+MIXED = ("thinking", "edits", "long day")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames and "way" in metafunc.fixturenames:
+        everything = metafunc.config.getoption("--all-pairs")
+        kinds = (*TALKS, *MORE) if everything else KINDS
+        metafunc.parametrize("kind", kinds, scope="module")
+
+
+@pytest.fixture(scope="module")
+def talk_of(
+    tmp_path_factory: pytest.TempPathFactory, namespace: Namespace, client: Path
+) -> Iterator[Callable[[str], Talk]]:
+    """Sessions that are made once each, and copied for whatever is done to them."""
+    made: dict[str, Talk] = {}
+
+    def talk(kind: str) -> Talk:
+        if kind not in made:
+            lab = Counting(tmp_path_factory.mktemp("talk") / "lab", namespace, client)
+            made[kind] = begin(lab, kind)
+        return made[kind]
+
+    yield talk
+    for each in made.values():
+        with closing(each.lab), closing(each.store):
+            each.lab.new_exchanges()
+    assert [refused for each in made.values() for refused in each.lab.refused()] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way(
+    talk_of: Callable[[str], Talk],
+    kind: str,
+    way: str,
+    ratios: dict[str, list[float]],
+) -> None:
+    sizes = prove_way(talk_of(kind), WAYS[way])
+    if sizes is None:
+        pytest.skip("nothing to do")
+    ratios.setdefault(way, []).append(sizes.ratio)
+
+
+@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
+@pytest.mark.parametrize("kind", MIXED)
+def test_operations_are_taken_back_one_by_one(
+    talk_of: Callable[[str], Talk], kind: str, mode: Mode
+) -> None:
+    talk = talk_of(kind)
+    path = talk.copy()
+    unedited = path.read_bytes()
+    plan = up_to(Harm.INPUTS)(talk, path)
+    assert len(plan.operations) > 1
+    receipt, written = talk.apply(path, plan, mode)
+    first, *others = range(len(plan.operations))
+    talk.undo(receipt, written, first)
+    resume(talk.lab, written.stem, "one taken back", LATER)
+    for number in reversed(others):
+        talk.undo(receipt, written, number)
+    assert path.read_bytes()[: len(unedited)] == unedited
+    assert talk.says_what_it_said(written)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["older first", "newer first"])
+@pytest.mark.parametrize("second", ["level 4, in place", "summary, appended"])
+@pytest.mark.parametrize("first", ["level 4, in place", "summary, appended"])
+def test_two_receipts_in_both_orders(
+    talk_of: Callable[[str], Talk], first: str, second: str, order: tuple[int, int]
+) -> None:
+    talk = talk_of("long day")
+    path = talk.copy()
+    unedited = path.read_bytes()
+    done = []
+    for name in (first, second):
+        plan = WAYS[name].plan(talk, path)
+        if plan.refused or not plan.operations:
+            pytest.skip("nothing to do")
+        done.append(talk.apply(path, plan, WAYS[name].mode)[0])
+        talk.lab.turn(
+            "More. [[bash:seq 1 900]] [[bash:seq 2 900]] [[say:Done.]]",
+            resume=path.stem,
+            model=talk.model,
+        )
+    for number in order:
+        talk.undo(done[number], path)
+        resume(talk.lab, path.stem, f"{number} taken back", LATER)
+    assert path.read_bytes()[: len(unedited)] == unedited
+    assert talk.says_what_it_said(path)
+
+
+def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -> None:
+    def left_full(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        newest = answers(lines)[-1]["message"]
+        for line in answers(lines):
+            if line["message"]["id"] == newest["id"]:
+                line["message"]["usage"]["cache_read_input_tokens"] = FULL
+        return lines
+
+    session_id = TALKS["side by side"](lab)
+    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=LARGE)
+    path = path_of(lab, write_edited(path_of(lab, session_id), left_full))
+    unedited = path.read_bytes()
+    plan = plan_of(path, Harm.MASKED)
+    untold = tuple(each for each in plan.operations if each.strategy != "usage")
+    assert len(untold) == len(plan.operations) - 1
+
+    def sent(chosen: Plan, mode: Mode) -> tuple[list[str], Receipt]:
+        receipt = apply_plan(chosen, mode, subject_of(lab, path))
+        turn = lab.turn(LATER, resume=receipt.new_session_id or path.stem, model=LARGE)
+        assert turn.code == 0
+        asked = [one for one in turn.exchanges if one["path"].endswith("/messages")]
+        return [one["what"] for one in asked], receipt
+
+    assert sent(msgspec.structs.replace(plan, operations=untold), Mode.FORK)[0] == COMPACTED
+    kinds, receipt = sent(plan, Mode.FORK)
+    assert kinds == ["answer"]
+    # What hooks are told of the fork is what the plan foresaw.
+    told = lab.hooks("SessionStart", receipt.new_session_id)[-1]["context_tokens"]
+    assert abs(told - plan.after_tokens) < PROMPT_TOKENS
+    kinds, receipt = sent(plan, Mode.IN_PLACE)
+    assert kinds == ["answer"]
+    undo(receipt.receipt_id, None, subject_of(lab, path))
+    assert path.read_bytes()[: len(unedited)] == unedited

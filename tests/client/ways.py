@@ -1,0 +1,265 @@
+"""Ways to carry a plan out, each proved: sent as planned, as large as planned, taken back whole."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.plan import Harm
+from ctxtop.core.compaction.plan_whole import plan_whole
+from ctxtop.core.compaction.planning import plan_transcript
+from ctxtop.core.compaction.protect import Protection
+from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.strategies.cut import cut
+from ctxtop.core.compaction.strategies.revert import revert
+from ctxtop.core.compaction.strategies.summarise import summarise
+from ctxtop.core.compaction.subject import Patience, Subject
+from ctxtop.core.compaction.undo import undo
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.estimating import read_estimator
+from ctxtop.core.summaries.budget import Budget
+from ctxtop.core.summaries.templates import EIGHT
+from typing_extensions import override
+
+from .compacting import NEAR, resume
+from .counting import count_request
+from .lab import Lab, Turn
+from .talks import LONG_OUTPUT, TALKS, path_of
+from .wire import blocks_sent
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ctxtop.core.compaction.plan import Operation, Plan, Refusal
+    from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.core.compaction.view import View
+    from ctxtop.core.compaction.whole import Whole
+    from ctxtop.core.estimate import Estimator
+
+Json = dict[str, Any]
+
+_STEP_END: Final = re.compile(r"(?<!usage:counted)\]\]")
+
+_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+LATER: Final = "Next. [[say:ok]]"
+
+PROMPT_TOKENS: Final = 20
+"""Of what is asked next: no plan can know it."""
+
+NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
+"""So little that a session of a few turns has something to give."""
+
+
+class Counting(Lab):
+    """A lab whose API says of every request how large it was, as the real one does."""
+
+    @override
+    def turn(self, prompt: str, **how: Any) -> Turn:
+        return super().turn(_STEP_END.sub("&&&usage:counted]]", prompt), **how)
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A session, what learnt from it counts tokens, and what the client sends of it."""
+
+    lab: Lab
+    path: Path
+    model: str
+    store: sqlite3.Connection
+    """What ctxtop knows of the lab; the estimator reads it."""
+    estimator: Estimator
+    before: tuple[str, ...]
+    """Block by block, without the last prompt."""
+
+    def copy(self) -> Path:
+        """Copy the session, so that it can be edited."""
+        new = self.path.with_name(f"{uuid.uuid4()}.jsonl")
+        new.write_bytes(self.path.read_bytes().replace(self.path.stem.encode(), new.stem.encode()))
+        if self.path.with_suffix("").is_dir():
+            shutil.copytree(self.path.with_suffix(""), new.with_suffix(""))
+        return new
+
+    def subject(self, path: Path) -> Subject:
+        """Say what is edited; nobody has it open."""
+        return Subject(
+            session_id=path.stem,
+            transcript=path,
+            cwd=str(self.lab.project),
+            state=self.lab.root / "ours",
+            read=read_conversation,
+            held_by=lambda _session: None,
+            patience=Patience(idle=0.0),
+        )
+
+    def apply(self, path: Path, plan: Plan, mode: Mode) -> tuple[Receipt, Path]:
+        """Carry a plan out; give the file that was written too."""
+        receipt = apply_plan(plan, mode, self.subject(path))
+        return receipt, path_of(self.lab, receipt.new_session_id or path.stem)
+
+    def undo(self, receipt: Receipt, written: Path, operation: int | None = None) -> None:
+        """Take a receipt back, or one operation of it."""
+        undo(receipt.receipt_id, operation, self.subject(written))
+
+    def says_what_it_said(self, path: Path) -> bool:
+        """Go on, and say whether all is sent that was sent before."""
+        again = said_before(resume(self.lab, path.stem, "taken back", LATER))
+        return again[: len(self.before)] == self.before
+
+
+def begin(lab: Lab, kind: str) -> Talk:
+    """Make a session of a kind, let ctxtop learn from it, and see what is sent of a copy."""
+    session_id = {**TALKS, **MORE}[kind](lab)
+    path = path_of(lab, session_id)
+    answered = [each.model for each in read_conversation(path) if each.context_tokens]
+    model = next(each for each in reversed(answered) if each and each != SYNTHETIC)
+    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=model)
+    lab.ctxtop()
+    store = open_reader(lab.store)
+    talk = Talk(lab, path, model, store, read_estimator(store), ())
+    copy = talk.copy()
+    before = said_before(resume(lab, copy.stem, "before", LATER))
+    return replace(talk, before=before)
+
+
+def said_before(asked: Json) -> tuple[str, ...]:
+    """List what was sent before the message with the prompt, whichever session is named in it."""
+    body = asked["body"] | {"messages": asked["body"]["messages"][:-1]}
+    return tuple(_ID.sub("ID", block) for block in blocks_sent(body))
+
+
+def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
+    """Plan with all strategies up to a level."""
+
+    def plan(talk: Talk, path: Path) -> Plan:
+        return worth_it(
+            plan_transcript(
+                path.stem,
+                path,
+                read_conversation,
+                talk.estimator.of,
+                aim=Aim(level),
+                protection=NEWEST,
+            )
+        )
+
+    return plan
+
+
+def as_whole(make: Callable[[Whole, View], Operation | Refusal]) -> Callable[[Talk, Path], Plan]:
+    """Plan with one operation on the whole conversation."""
+
+    def plan(talk: Talk, path: Path) -> Plan:
+        return plan_whole(path.stem, path, read_conversation, talk.estimator.of, make)
+
+    return plan
+
+
+def worth_it(plan: Plan) -> Plan:
+    """Let a plan be carried out that frees too little to pay off."""
+    refused = tuple(each for each in plan.refused if each.check != "futile")
+    return msgspec.structs.replace(plan, refused=refused)
+
+
+def _summary(whole: Whole, _view: View) -> Operation | Refusal:
+    return summarise(whole, 2, EIGHT, Budget(2_000))
+
+
+def _cut(whole: Whole, _view: View) -> Operation | Refusal:
+    return cut(whole, 1)
+
+
+def _back(_whole: Whole, view: View) -> Operation | Refusal:
+    prompts = [
+        slot.line
+        for slot in view.slots
+        if slot.piece.kind is PieceKind.PROMPT and slot.entry.type == "user"
+    ]
+    return revert(view, prompts[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What is planned, and where it is carried out."""
+
+    plan: Callable[[Talk, Path], Plan]
+    mode: Mode
+
+
+WAYS: Final = {
+    "level 4, fork": Way(up_to(Harm.INPUTS), Mode.FORK),
+    "level 4, in place": Way(up_to(Harm.INPUTS), Mode.IN_PLACE),
+    "level 6, fork": Way(up_to(Harm.PROSE), Mode.FORK),
+    "level 6, in place": Way(up_to(Harm.PROSE), Mode.IN_PLACE),
+    "summary, appended": Way(as_whole(_summary), Mode.APPEND),
+    "summary, fork": Way(as_whole(_summary), Mode.FORK),
+    "cut, appended": Way(as_whole(_cut), Mode.APPEND),
+    "cut, fork": Way(as_whole(_cut), Mode.FORK),
+    "revert, fork": Way(as_whole(_back), Mode.FORK),
+    "revert, in place": Way(as_whole(_back), Mode.IN_PLACE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Tokens of the next request: as the plan had it, and as the API counted it."""
+
+    planned: int
+    real: int
+
+    @property
+    def ratio(self) -> float:
+        """Planned for one that was sent."""
+        return self.planned / self.real
+
+
+def prove_way(talk: Talk, way: Way) -> Sizes | None:
+    """Carry a plan out and take it back at once; then again, and go on in between.
+
+    None where there is nothing to do.
+    """
+    path = talk.copy()
+    unedited = path.read_bytes()
+    plan = way.plan(talk, path)
+    if plan.refused or not plan.operations:
+        return None
+    in_itself = way.mode is not Mode.FORK
+    if in_itself:
+        receipt, written = talk.apply(path, plan, way.mode)
+        assert path.read_bytes() != unedited
+        talk.undo(receipt, written)
+        assert path.read_bytes() == unedited, "taken back at once"
+    receipt, written = talk.apply(path, plan, way.mode)
+    after = resume(talk.lab, written.stem, "after", LATER)
+    sizes = Sizes(plan.after_tokens + PROMPT_TOKENS, count_request(after["body"]))
+    assert abs(sizes.ratio - 1) <= NEAR, sizes
+    talk.undo(receipt, written)
+    begins = path.read_bytes()[: len(unedited)] if in_itself else path.read_bytes()
+    assert begins == unedited, "taken back after the session went on"
+    assert talk.says_what_it_said(written)
+    return sizes
+
+
+def _long_day(lab: Lab) -> str:
+    """A session with more in its messages than in front of them."""
+    session_id = lab.turn(
+        " ".join(f"[[bash:seq {n}000 {n}900]]" for n in range(10, 22)) + " [[say:ok]]"
+    ).session_id
+    lab.turn(
+        f"And files. [[bash:{LONG_OUTPUT}]] [[bash:seq 1 3000]] [[say:I found it.]]",
+        resume=session_id,
+    )
+    return session_id
+
+
+MORE: Final[Mapping[str, Callable[[Lab], str]]] = {"long day": _long_day}
