@@ -6,6 +6,7 @@ the edit, after it, after it was taken back, and each time the API validates wha
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 Json = dict[str, Any]
+
+_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 NEXT: Final = "Next. [[say:ok]]"
 
@@ -125,7 +128,12 @@ def prove(lab: Lab, session_id: str, edit: Callable[[Path], Edited], what: str) 
 
 def _answers(asked: Json) -> list[str]:
     """List all that was said but for the last prompt, to which more may have come."""
-    return blocks_sent(asked["body"])[:-1]
+    return [nameless(block) for block in blocks_sent(asked["body"])[:-1]]
+
+
+def nameless(block: str) -> str:
+    """Leave out ids: a client's summary and a large output's word name their session's files."""
+    return _ID.sub("ID", block)
 
 
 def tokens_of(entries: list[Entry]) -> int:

@@ -1,4 +1,7 @@
-"""Edits of sessions of several kinds, each proved: gone on with, predicted, and taken back."""
+"""Edits of sessions of several kinds, each proved: gone on with, predicted, and taken back.
+
+Plans are proved by test_modes and test_strategies; these edits are made by hand.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,16 @@ import msgspec
 import pytest
 from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.announced import announced_again
-from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm, Plan
 from ctxtop.core.compaction.planning import plan_transcript
 from ctxtop.core.compaction.project import project
 from ctxtop.core.compaction.protect import Protection
-from ctxtop.core.compaction.receipts import Mode
 from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.subject import Patience, Subject
-from ctxtop.core.compaction.undo import undo
 
 from .compacting import ApiCounter, Edited, prove, tokens_of
 from .edits import compacted, results, spoken, write_edited
-from .talks import TALKS, path_of
+from .talks import TALKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,19 +104,6 @@ def test_an_edit(
     prove(lab, session_id, lambda path: write(path, edit), kind)
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
-@pytest.mark.parametrize("level", [level for level in Harm if level < Harm.SUMMARY])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_plan(lab: Lab, kind: str, level: Harm, mode: Mode) -> None:
-    session_id = TALKS[kind](lab)
-    model = _model(lab, session_id)
-    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=model)
-    planned = plan_of(path_of(lab, session_id), level)
-    if not planned.operations or planned.refused:
-        pytest.skip(f"nothing to do: {[each.why for each in planned.refused]}")
-    prove(lab, session_id, lambda path: carry_out(lab, path, level, mode), kind)
-
-
 def plan_of(path: Path, level: Harm) -> Plan:
     plan = plan_transcript(
         path.stem,
@@ -129,18 +116,6 @@ def plan_of(path: Path, level: Harm) -> Plan:
     # What is too little to pay off is proved all the same.
     refused = tuple(each for each in plan.refused if each.check != "futile")
     return msgspec.structs.replace(plan, refused=refused)
-
-
-def carry_out(lab: Lab, path: Path, level: Harm, mode: Mode) -> Edited:
-    plan = plan_of(path, level)
-    subject = subject_of(lab, path)
-    receipt = apply_plan(plan, mode, subject)
-    session_id = receipt.new_session_id or path.stem
-
-    def take_back() -> None:
-        undo(receipt.receipt_id, None, subject_of(lab, path_of(lab, session_id)))
-
-    return Edited(session_id, plan.before_tokens - plan.after_tokens, take_back)
 
 
 def subject_of(lab: Lab, path: Path) -> Subject:

@@ -29,7 +29,7 @@ from ctxtop.core.summaries.budget import Budget
 from ctxtop.core.summaries.templates import EIGHT
 from typing_extensions import override
 
-from .compacting import NEAR, resume
+from .compacting import NEAR, nameless, resume
 from .counting import count_request
 from .lab import Lab, Turn
 from .talks import LONG_OUTPUT, TALKS, path_of
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _STEP_END: Final = re.compile(r"(?<!usage:counted)\]\]")
-
-_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 LATER: Final = "Next. [[say:ok]]"
 
@@ -135,7 +133,7 @@ def begin(lab: Lab, kind: str) -> Talk:
 def said_before(asked: Json) -> tuple[str, ...]:
     """List what was sent before the message with the prompt, whichever session is named in it."""
     body = asked["body"] | {"messages": asked["body"]["messages"][:-1]}
-    return tuple(_ID.sub("ID", block) for block in blocks_sent(body))
+    return tuple(nameless(block) for block in blocks_sent(body))
 
 
 def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
