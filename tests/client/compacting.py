@@ -6,11 +6,13 @@ the edit, after it, after it was taken back, and each time the API validates wha
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
 from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.subject import Patience, Subject
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.thinking import is_of_another
 from ctxtop.core.tokens import estimate_tokens
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 Json = dict[str, Any]
+
+_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 NEXT: Final = "Next. [[say:ok]]"
 
@@ -67,6 +71,19 @@ class ApiCounter:
         """Count one piece."""
         text = f"{piece.name}\n{piece.text}" if piece.kind is PieceKind.TOOL_INPUT else piece.text
         return round(FACTOR * estimate_tokens(text)) + piece.media * MEDIA_TOKENS
+
+
+def subject_of(lab: Lab, path: Path) -> Subject:
+    """Say what is edited; nobody else writes in a lab."""
+    return Subject(
+        session_id=path.stem,
+        transcript=path,
+        cwd=str(lab.project),
+        state=lab.root / "ours",
+        read=read_conversation,
+        held_by=lambda _session: None,
+        patience=Patience(idle=0.0, quiet=0.0, at_most=0.0),
+    )
 
 
 def resume(
@@ -138,7 +155,12 @@ def _sent_to(model: str, entries: list[Entry]) -> list[Entry]:
 
 def _answers(asked: Json) -> list[str]:
     """List all that was said but for the last prompt, to which more may have come."""
-    return blocks_sent(asked["body"])[:-1]
+    return [nameless(block) for block in blocks_sent(asked["body"])[:-1]]
+
+
+def nameless(block: str) -> str:
+    """Leave out ids: a client's summary and a large output's word name their session's files."""
+    return _ID.sub("ID", block)
 
 
 def tokens_of(entries: list[Entry]) -> int:

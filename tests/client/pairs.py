@@ -17,14 +17,13 @@ from ctxtop.core.compaction.project import project
 from ctxtop.core.compaction.protect import Protection
 from ctxtop.core.compaction.receipts import Mode
 from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.subject import Patience, Subject
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.thinking import drops_thinking
 from ctxtop.core.tokens import estimate_tokens
 
 from .acts import TOOLS
-from .compacting import resume
+from .compacting import resume, subject_of
 from .counting import MEDIA_TOKENS
 from .days import DAYS
 from .talks import path_of
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.core.compaction.subject import Subject
     from ctxtop.core.conversation import Piece
 
     from .lab import Lab
@@ -43,9 +43,6 @@ Json = dict[str, Any]
 
 NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
 """So little that the work of a few prompts may be taken out."""
-
-AT_ONCE: Final = Patience(idle=0.0, quiet=0.0, at_most=0.0)
-"""Nobody else writes in a lab."""
 
 _JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
 """Where the client writes an attachment into the text before it: each is a piece of its own."""
@@ -167,15 +164,7 @@ class Day:
 
     def subject(self, path: Path) -> Subject:
         """Say what is edited."""
-        return Subject(
-            session_id=path.stem,
-            transcript=path,
-            cwd=str(self.lab.project),
-            state=self.lab.root / "ours",
-            read=read_conversation,
-            held_by=lambda _session: None,
-            patience=AT_ONCE,
-        )
+        return subject_of(self.lab, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Edits of sessions of several kinds, each proved: gone on with, predicted, and taken back."""
+"""Edits of sessions of several kinds, each proved: gone on with, predicted, and taken back.
+
+Plans are proved by test_modes and test_strategies; these edits are made by hand.
+"""
 
 from __future__ import annotations
 

@@ -10,17 +10,31 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm
+from ctxtop.core.compaction.planning import plan_transcript
 from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.undo import undo
 
-from .compacting import resume
+from .compacting import ApiCounter, resume, subject_of
 from .edits import answers, write_edited
 from .lab import LARGE
 from .talks import TALKS, path_of
-from .test_compacting import plan_of, subject_of
-from .ways import LATER, MORE, PROMPT_TOKENS, WAYS, Counting, Talk, begin, prove_way, up_to
+from .ways import (
+    LATER,
+    MORE,
+    NEWEST,
+    PROMPT_TOKENS,
+    WAYS,
+    Counting,
+    Talk,
+    begin,
+    prove_way,
+    up_to,
+    worth_it,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,7 +159,15 @@ def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -
     lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=LARGE)
     path = path_of(lab, write_edited(path_of(lab, session_id), left_full))
     unedited = path.read_bytes()
-    plan = plan_of(path, Harm.MASKED)
+    planned = plan_transcript(
+        path.stem,
+        path,
+        read_conversation,
+        lambda _model: ApiCounter(),
+        aim=Aim(Harm.MASKED),
+        protection=NEWEST,
+    )
+    plan = worth_it(planned)
     untold = tuple(each for each in plan.operations if each.strategy != "usage")
     assert len(untold) == len(plan.operations) - 1
 

@@ -27,12 +27,11 @@ from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.cli import main
 
-from .compacting import ApiCounter, Edited, prove, resume
+from .compacting import ApiCounter, Edited, prove, resume, subject_of
 from .counting import count_request
 from .edits import answers, compacted, spoken, write_edited
 from .lab import LARGE, SMALL
 from .talks import path_of
-from .test_compacting import subject_of
 from .wire import blocks_sent, told
 
 if TYPE_CHECKING:

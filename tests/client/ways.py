@@ -20,7 +20,6 @@ from ctxtop.core.compaction.select import Aim
 from ctxtop.core.compaction.strategies.cut import cut
 from ctxtop.core.compaction.strategies.revert import revert
 from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.compaction.subject import Patience, Subject
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.store.database import open_reader
@@ -29,7 +28,7 @@ from ctxtop.core.summaries.budget import Budget
 from ctxtop.core.summaries.templates import EIGHT
 from typing_extensions import override
 
-from .compacting import NEAR, resume
+from .compacting import NEAR, nameless, resume, subject_of
 from .counting import count_request
 from .lab import Lab, Turn
 from .talks import LONG_OUTPUT, TALKS, path_of
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from ctxtop.core.compaction.plan import Operation, Plan, Refusal
     from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.core.compaction.subject import Subject
     from ctxtop.core.compaction.view import View
     from ctxtop.core.compaction.whole import Whole
     from ctxtop.core.estimate import Estimator
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _STEP_END: Final = re.compile(r"(?<!usage:counted)\]\]")
-
-_ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 LATER: Final = "Next. [[say:ok]]"
 
@@ -92,15 +90,7 @@ class Talk:
 
     def subject(self, path: Path) -> Subject:
         """Say what is edited; nobody has it open."""
-        return Subject(
-            session_id=path.stem,
-            transcript=path,
-            cwd=str(self.lab.project),
-            state=self.lab.root / "ours",
-            read=read_conversation,
-            held_by=lambda _session: None,
-            patience=Patience(idle=0.0),
-        )
+        return subject_of(self.lab, path)
 
     def apply(self, path: Path, plan: Plan, mode: Mode) -> tuple[Receipt, Path]:
         """Carry a plan out; give the file that was written too."""
@@ -135,7 +125,7 @@ def begin(lab: Lab, kind: str) -> Talk:
 def said_before(asked: Json) -> tuple[str, ...]:
     """List what was sent before the message with the prompt, whichever session is named in it."""
     body = asked["body"] | {"messages": asked["body"]["messages"][:-1]}
-    return tuple(_ID.sub("ID", block) for block in blocks_sent(body))
+    return tuple(nameless(block) for block in blocks_sent(body))
 
 
 def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
