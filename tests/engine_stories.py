@@ -442,8 +442,10 @@ def _with_masks(data: bytes, layer: Layer) -> bytes:
     for line in _lines(data):
         done = edits.get(_uuid(line))
         edit = done.edits[0] if done and id(done) in left else None
-        changed = isinstance(edit, Replace)
-        lines.append(replace_value(line, edit.pointer, edit.value.encode()) if changed else line)
+        if isinstance(edit, Replace):
+            lines.append(replace_value(line, edit.pointer, edit.value.encode()))
+        else:
+            lines.append(line)
     return b"".join(lines)
 
 
