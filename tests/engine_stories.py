@@ -482,6 +482,7 @@ def _with_masks(data: bytes, layer: Layer) -> bytes:
         done = edits.get(_uuid(line))
         edit = done.edits[0] if done and id(done) in left else None
         if isinstance(edit, Replace):
-            line = replace_value(line, edit.pointer, edit.value.encode())  # noqa: PLW2901
-        lines.append(line)
+            lines.append(replace_value(line, edit.pointer, edit.value.encode()))
+        else:
+            lines.append(line)
     return b"".join(lines)
