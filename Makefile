@@ -56,6 +56,9 @@ check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/mypy --strict tests screenshots
 	$(BIN)/pyright
 
+prove-engine: $(VENV)/.test ## Tell over 10,000 stories of changed sessions, with a fault in each
+	@$(BIN)/python -m tests.prove_engine
+
 bench: $(VENV)/.test ## Print the benchmarks' figures
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
 
@@ -71,4 +74,4 @@ screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove check bench bench-accuracy bench-compaction screenshots clean
+.PHONY: help run demo test test-client prove prove-engine check bench bench-accuracy bench-compaction screenshots clean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .automation import Automation
+from .automation import Automation, own_ways
 from .judging import Judging
 from .line_files import LineFiles
 from .noise_meter import MEASURE_S, NoiseMeter
@@ -45,7 +45,7 @@ class Afterwards:
         self._lines: Final = LineFiles(writer, files, tell)
         self._unjudged: set[str] = set()
         self._noise: Final = NoiseMeter(folder, writer, tell, self._estimate_piece)
-        self._automation: Final = Automation(folder, writer, files)
+        self._automation: Final = Automation(folder, writer, files, own_ways(tell.note))
         self._learner: Learner | None = None
         self._estimator: Estimator | None = None
 
@@ -73,8 +73,12 @@ class Afterwards:
         self._lines.keep(grown)
 
     def act(self) -> None:
-        """Let a session compact where its project has opted in; a scan alone never does."""
+        """Make a session smaller where its project has opted in; a scan alone never does."""
         self._automation.look()
+
+    def finish(self, seconds: float) -> None:
+        """Wait so long for what is under way by itself, and tell how it ended."""
+        self._automation.wait(seconds)
 
     def keep_lines(self, shown: set[str]) -> None:
         """Keep for the status line what its own last words changed."""

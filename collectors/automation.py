@@ -1,4 +1,7 @@
-"""Asking open, idle sessions to compact where their project has opted in (T-10)."""
+"""Making sessions smaller, and mending them, by itself where their project has opted in (T-10).
+
+Only sessions that nobody has open; what is done is a receipt, and a person is told.
+"""
 
 from __future__ import annotations
 
@@ -9,48 +12,66 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..core.store.recovery_rows import (
+    LOST_MS,
     AutomaticRun,
+    answered_since,
     automatic_runs,
     begin_automatic,
     clean_runs,
     end_automatic,
+    read_run,
 )
-from .asking.outcome import NotCompactedError, Via, Why
+from .folder import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..core.compaction.automation import Situation, Verdict
+    from ..core.compaction.limit_errors import LimitErrorType
+    from ..core.policy.policy import Policy
     from ..core.sessions import Session
     from ..core.store.writer import Writer
-    from .asking.ask import Subject
-    from .asking.outcome import Outcome
+    from .acting import Act, Done
     from .folder import ClaudeFolder
     from .policy_files import PolicyFiles
 
-    Ask = Callable[[Subject, Via, str], Outcome]
+    CarryOut = Callable[[Act], Done]
+    Noted = Callable[[Trouble], None]
 
 LOOK_MS: Final = 10_000
 """Between two looks: a threshold that was crossed a moment ago is no emergency."""
 
-REMEMBERED_MS: Final = 3_600_000
-"""Longer than the breaker is open."""
+REMEMBERED_MS: Final = 30 * 24 * 3_600_000
+"""A session is compacted once more only when it has grown since the last time."""
 
 CLEAN_MS: Final = 3_600_000
 
-LOST_MS: Final = 900_000
-"""A run of another ctxtop that has not ended after this long will not: asking takes 300 s."""
+
+class Ways(msgspec.Struct, frozen=True):
+    """How it is done, and where it is told."""
+
+    compact: CarryOut
+    mend: CarryOut
+    noted: Noted
 
 
 class _Ended(msgspec.Struct, frozen=True):
     run: AutomaticRun
-    outcome: str
+    act: Act
+    done: Done | None
+    """None where it broke off."""
+
+
+class _Wait(msgspec.Struct, frozen=True):
+    active_at: int | None
+    until: int
 
 
 class Automation:
     """Begins at most one run at a time; it belongs to the collector's thread.
 
-    The client is asked in a thread of its own, for it may take minutes; how it ended is kept
-    at the next look.
+    What is done takes seconds, or minutes where the client is asked: it has a thread of its
+    own, and how it ended is kept and told at the next look.
     """
 
     def __init__(
@@ -58,18 +79,21 @@ class Automation:
         folder: ClaudeFolder,
         writer: Writer,
         files: PolicyFiles,
-        ask: Ask | None = None,
+        ways: Ways,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._folder: Final = folder
         self._writer: Final = writer
         self._files: Final = files
-        self._ask: Final = ask or _ask_client
+        self._ways: Final = ways
         self._now: Final = now
         self._looked_at = 0
         self._cleaned_at = 0
         self._thread: Thread | None = None
         self._ended: list[_Ended] = []
+        self._waits: dict[str, _Wait] = {}
+        self._told: set[tuple[str, str]] = set()
+        """Sessions and the checks of which was told."""
 
     def look(self) -> None:
         """Keep how the last run ended, and begin one where a project wants it and all is well."""
@@ -93,76 +117,171 @@ class Automation:
     def _is_wanted(self) -> bool:
         from ..core.compaction.automation import may_act  # with all that it needs
 
-        return any(may_act(each).compact for each in self._files.policies.projects.values())
+        return any(may_act(each).act for each in self._files.policies.projects.values())
 
     def _begin_first(self, moment: int) -> None:
         from ..core import fleet
-        from ..core.compaction.automation import Situation, should_act
+        from ..core.compaction.automation import may_act, should_act
+        from ..core.compaction.recovery.detection import mendable
 
         db, policies = self._writer.connection, self._files.policies
         runs = automatic_runs(db, moment - REMEMBERED_MS)
         for session in fleet.read_sessions(db, moment, None, policies):
+            policy = policies.of(session.cwd)
+            if not may_act(policy).act or self._waits_for(session, moment):
+                continue
             own = [each for each in runs if each.session_id == session.session_id]
-            situation = Situation(
-                context=session.context,
-                status=session.status,
-                is_open=session.live,
-                now_ms=moment,
-                runs=tuple(each.at for each in own),
-                is_running=any(each.outcome is None and moment - each.at < LOST_MS for each in own),
-            )
-            decision = should_act(policies.of(session.cwd), situation)
-            if decision.compact:
-                run = AutomaticRun(session.session_id, moment, decision.reason)
-                self._begin(session, run, max(situation.runs, default=0))
+            situation = self._situation(session, own, moment)
+            error = mendable(session.refusal)
+            if error is not None:
+                begun = self._mend(session, policy, situation, error.error_type)
+            else:
+                verdict = should_act(policy, situation)
+                self._tell_no(session, verdict)
+                begun = verdict.act and self._begin(
+                    session, policy, situation, verdict.why, self._ways.compact
+                )
+            if begun:
                 return
 
-    def _begin(self, session: Session, run: AutomaticRun, last: int) -> None:
-        from .asking.ask import Subject
+    def _waits_for(self, session: Session, moment: int) -> bool:
+        wait = self._waits.get(session.session_id)
+        if wait is None or wait.active_at != session.last_activity_at:
+            return False
+        return moment < wait.until
 
+    def _situation(self, session: Session, own: list[AutomaticRun], moment: int) -> Situation:
+        from ..core.compaction.automation import Before, Situation
+
+        def before(run: AutomaticRun) -> Before:
+            if run.left_tokens is None:
+                return Before(run.at)
+            least, newest = answered_since(self._writer.connection, run.session_id, run.at)
+            return Before(run.at, run.left_tokens, least, newest)
+
+        return Situation(
+            context=session.context,
+            status=session.status,
+            is_open=session.live,
+            now_ms=moment,
+            active_at=session.last_activity_at,
+            runs=tuple(before(each) for each in own),
+            is_running=any(each.outcome is None and moment - each.at < LOST_MS for each in own),
+        )
+
+    def _mend(
+        self, session: Session, policy: Policy, situation: Situation, ended_in: LimitErrorType
+    ) -> bool:
+        """Mend what ended in a refusal, once for each refusal (002-37)."""
+        from ..core.compaction.automation import should_mend
+
+        run = read_run(self._writer.connection, session.session_id)
+        done_at = run.changed_at if run else None
+        verdict = should_mend(policy, situation, done_at)
+        return verdict.act and self._begin(
+            session, policy, situation, f"it ended in {ended_in}", self._ways.mend
+        )
+
+    def _begin(
+        self,
+        session: Session,
+        policy: Policy,
+        situation: Situation,
+        reason: str,
+        carry_out: CarryOut,
+    ) -> bool:
+        from .acting import Act
+
+        if self._is_fork(session):
+            until = situation.now_ms + REMEMBERED_MS
+            self._waits[session.session_id] = _Wait(session.last_activity_at, until)
+            return False
+        run = AutomaticRun(session.session_id, situation.now_ms, reason)
+        last = max((each.at for each in situation.runs), default=0)
         # Before the attempt: one that fails cools down as well (R002-06).
         if not begin_automatic(self._writer.connection, run, last):
-            return
-        subject = Subject(
-            session_id=session.session_id,
-            transcript=self._folder.projects / session.path,
-            cwd=session.cwd,
-            folder=self._folder,
-            store=self._writer.path,
-            config_dir=self._folder.root,
-        )
-        # A daemon: ending ctxtop does not wait for a client that summarises.
-        self._thread = Thread(target=self._run, args=(subject, run), daemon=True)
+            return False
+        act = Act(session, policy, situation, reason, self._folder, self._writer.path)
+        # A daemon: ending ctxtop does not wait, and the next one settles what it left.
+        self._thread = Thread(target=self._run, args=(act, run, carry_out), daemon=True)
         self._thread.start()
+        return True
 
-    def _run(self, subject: Subject, run: AutomaticRun) -> None:
+    def _is_fork(self, session: Session) -> bool:
+        """Say whether it is a fork of ours that nobody has gone on with yet: it was dealt with."""
+        from ..core.compaction.receipts import Receipts
+        from .subjects import state_folder
+
+        written = Receipts(state_folder(self._writer.path)).written_for(session.session_id)
+        return any(
+            each.new_session_id == session.session_id and each.at >= (session.last_activity_at or 0)
+            for each in written
+        )
+
+    def _run(self, act: Act, run: AutomaticRun, carry_out: CarryOut) -> None:
+        done: Done | None = None
         try:
-            outcome = self._ask(subject, Via.PLUGIN, "")
-        except (NotCompactedError, OSError) as error:
-            self._ended.append(_Ended(run, f"failed: {error}"))
-        else:
-            sizes = f"{outcome.pre_tokens} to {outcome.post_tokens} tokens"
-            self._ended.append(_Ended(run, f"compacted via {outcome.via}: {sizes}"))
+            done = carry_out(act)
+        finally:
+            self._ended.append(_Ended(run, act, done))
 
     def _keep_ended(self) -> None:
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
         while self._ended:
             ended = self._ended.pop()
-            end_automatic(self._writer.connection, ended.run, ended.outcome, self._now())
+            self._keep(ended)
+
+    def _keep(self, ended: _Ended) -> None:
+        done, session = ended.done, ended.act.session
+        run = msgspec.structs.replace(
+            ended.run,
+            outcome=done.outcome if done else "broken off",
+            ended_at=self._now(),
+            left_tokens=done.left_tokens if done else None,
+            receipt=done.receipt if done else None,
+        )
+        end_automatic(self._writer.connection, run)
+        if done is None:
+            return
+        if done.not_before:
+            wait = _Wait(session.last_activity_at, done.not_before)
+            self._waits[session.session_id] = wait
+        if done.check is None:
+            self._forget(session.session_id)
+            self._ways.noted(done.notice)
+        else:
+            self._tell_once(session.session_id, done.check, done.notice)
+
+    def _tell_no(self, session: Session, verdict: Verdict) -> None:
+        if verdict.is_said:
+            start = session.session_id[:8]
+            what = f"not compacted by itself: {verdict.why}"
+            command = "trigger" if session.live else "compact"
+            notice = Trouble(f"session {start}", what, f"`ctxtop {command} {start}`")
+            self._tell_once(session.session_id, verdict.check, notice)
+
+    def _tell_once(self, session_id: str, check: str, notice: Trouble) -> None:
+        if (session_id, check) not in self._told:
+            self._told.add((session_id, check))
+            self._ways.noted(notice)
+
+    def _forget(self, session_id: str) -> None:
+        """Tell anew of what stands in the way next time."""
+        self._told = {each for each in self._told if each[0] != session_id}
 
 
-def _ask_client(subject: Subject, via: Via, text: str) -> Outcome:
-    """Ask by the plugin, or where it is not there by tmux: never by a run of our own.
+def own_ways(noted: Noted) -> Ways:
+    """Do it as ctxtop does."""
 
-    A run of `claude -p` would be for a session that nobody has open, and costs money that
-    nobody sees.
-    """
-    from .asking.ask import ask_to_compact
+    def compact(act: Act) -> Done:
+        from .acting import compact_by_itself
 
-    try:
-        return ask_to_compact(subject, via, text)
-    except NotCompactedError as error:
-        if error.why is not Why.UNSAFE:
-            raise
-        return ask_to_compact(subject, Via.TMUX, text)
+        return compact_by_itself(act)
+
+    def mend(act: Act) -> Done:
+        from .acting import mend_by_itself
+
+        return mend_by_itself(act)
+
+    return Ways(compact, mend, noted)

@@ -81,7 +81,7 @@ class Collector:
         self._live: list[LiveSession] | None = None
         self._processes: set[tuple[str, int, str | None]] = set()
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
-        tell = Tell(self.report, self._ease)
+        tell = Tell(self.report, self._ease, listener.noted)
         self._surroundings: Final = Surroundings(folder, writer, tell)
         self.afterwards: Final = Afterwards(folder, writer, tell, self._say_changed, policy_files)
         # What an earlier run told of is over, unless the first scan finds it again.

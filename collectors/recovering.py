@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..core.claims import Source
 from ..core.compaction.apply import apply_plan
 from ..core.compaction.line_file import open_lines
 from ..core.compaction.plan import Harm
@@ -25,7 +26,7 @@ from ..core.compaction.recovery.summarise import summarise_until_it_fits
 from ..core.compaction.registered import STRATEGIES
 from ..core.compaction.whole import Whole, envelope_of, newest
 from ..core.store.recovery_rows import change_run, read_run
-from ..core.summaries.templates import template_of
+from ..core.summaries.settings import SummarySettings, summary_settings
 from .transcripts.conversation import entries_from, read_conversation
 
 if TYPE_CHECKING:
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..core.compaction.plan import Operation, Refusal
+    from ..core.compaction.planning import CounterOf
     from ..core.compaction.receipts import Receipt
     from ..core.compaction.recovery.planning import Choice
     from ..core.compaction.recovery.run import Found, Run
     from ..core.compaction.subject import Subject
-    from ..core.estimate import Estimator
+    from ..core.policy.policy import Policy
+    from ..core.sessions import Session
 
 DUPLICATES: Final = frozenset({"duplicate-results", "unchanged-reads", "repeated-attachments"})
 """Strategies that leave out what is said twice: the step `dedup` of the preset omo-latest."""
+
+_RESERVES: Final = ("output_reserve", "autocompact_buffer")
 
 
 class NothingToMendError(Exception):
@@ -52,25 +57,31 @@ class Wanted(msgspec.Struct, frozen=True):
 
     subject: Subject
     settings: RecoverySettings
-    estimator: Estimator
+    counter_of: CounterOf
+    """Gives who counts for a model."""
     window_tokens: int | None
     """Where the refusal names no limit; None where it is not known for sure."""
     reserve_tokens: int
-    may_revert: bool
+    confirmed: frozenset[Step] = frozenset()
+    """Steps that ask first and that a person has confirmed."""
     keep: int = 10
     """Messages that a summary leaves word for word (`compact.preserve_recent`)."""
-    template: str = "four_section"
-    """Of a summary (`summary.template`)."""
+    summary: SummarySettings = SummarySettings()
+    """What else a policy says of a summary."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
     """What was found, and what would be done, or was."""
 
     found: Found
+    steps: tuple[Step, ...]
+    """That the refusal calls for, in the policy's order."""
     choice: Choice
     run: Run | None
     """As it is kept; None where there was no attempt yet."""
     receipt: Receipt | None = None
+    fits_at: int | None = None
+    """Tokens at which there is room for an answer; None without a limit."""
 
 
 def plan_recovery(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
@@ -83,8 +94,8 @@ def plan_recovery(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
     with _ground(wanted, counters) as (ground, base):
         steps = steps_for(ground.found.error_type, wanted.settings)
         left = steps_left(ground, steps)
-        choice = choose(left, ground, base, _tools(wanted), may_revert=wanted.may_revert)
-        return Recovery(ground.found, choice, run)
+        choice = choose(left, ground, base, _tools(wanted), wanted.confirmed)
+        return Recovery(ground.found, steps, choice, run, fits_at=ground.fits_at)
 
 
 def recover(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
@@ -101,23 +112,42 @@ def recover(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
         steps = steps_for(ground.found.error_type, wanted.settings)
         with attempt(keep, ground.found, steps, wanted.settings) as trying:
             counted = msgspec.structs.replace(ground, counters=trying.run.counters)
-            choice = choose(
-                iter(trying.next_step, None),
-                counted,
-                base,
-                _tools(wanted),
-                may_revert=wanted.may_revert,
-            )
+            left = iter(trying.next_step, None)
+            choice = choose(left, counted, base, _tools(wanted), wanted.confirmed)
             chosen = choice.chosen
             if choice.plan is None or chosen is None:
-                return Recovery(ground.found, choice, trying.run)
+                return Recovery(ground.found, steps, choice, trying.run, fits_at=ground.fits_at)
             receipt = apply_plan(choice.plan, Mode.FORK, wanted.subject)
             trying.succeed(
                 truncated=chosen.truncated,
                 reverted=chosen.reverted,
                 receipt=receipt.receipt_id,
             )
-        return Recovery(ground.found, choice, trying.run, receipt)
+        return Recovery(ground.found, steps, choice, trying.run, receipt, ground.fits_at)
+
+
+def wanted_of(
+    subject: Subject,
+    session: Session,
+    policy: Policy,
+    counter_of: CounterOf,
+    settings: RecoverySettings,
+    confirmed: frozenset[Step] = frozenset(),
+) -> Wanted:
+    """Say what a policy lets recovery do to a session."""
+    window = session.context.window
+    summary = summary_settings(policy)
+    return Wanted(
+        subject=subject,
+        settings=settings,
+        counter_of=counter_of,
+        window_tokens=None if window.source is Source.ASSUMED else window.tokens,
+        # So much is kept free that the client does not compact at once what was just mended.
+        reserve_tokens=sum(policy.whole(f"limit.{name}") or 0 for name in _RESERVES),
+        confirmed=confirmed,
+        keep=summary.keep,
+        summary=summary,
+    )
 
 
 @contextmanager
@@ -125,7 +155,7 @@ def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]
     subject = wanted.subject
     with open_lines(subject.transcript) as file:
         scan = file.scan()
-        view = read_view(subject.transcript, file, scan, entries_from, wanted.estimator.of)
+        view = read_view(subject.transcript, file, scan, entries_from, wanted.counter_of)
         found = find_refusal(subject.session_id, view.entries, view.value)
         if found is None:
             raise NothingToMendError(
@@ -159,4 +189,4 @@ def _summarise(wanted: Wanted, ground: Ground) -> Operation | Refusal:
     last = newest(entries)
     line = ground.view.value(last.line) if last else {}
     whole = Whole(entries, envelope_of(line), ground.view.count, str(path))
-    return summarise_until_it_fits(ground, whole, wanted.keep, template_of(wanted.template))
+    return summarise_until_it_fits(ground, whole, wanted.keep, wanted.summary)

@@ -72,6 +72,8 @@ class Session(msgspec.Struct, frozen=True):
     outlook: Outlook = NO_OUTLOOK
     agents_failed: int | None = None
     """Agents that did not compress their results; None where nobody looked."""
+    forked_from: str | None = None
+    """The session that it was made from, by the client or by ctxtop."""
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
@@ -118,6 +120,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         started_at=row.started_at,
         last_activity_at=_last_activity(row),
         path=row.path,
+        forked_from=row.forked_from,
     )
 
 

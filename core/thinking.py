@@ -24,14 +24,27 @@ def drops_thinking(model: str | None) -> bool:
     return model is not None and _DROPS.match(model) is not None
 
 
+def is_of_another(entry: Entry, model: str | None) -> bool:
+    """Say whether an answer is another model's: none is sent what another thought.
+
+    Source: client 2.1.329, which sends a model its own thoughts again once it is back.
+    """
+    return model is not None and entry.model is not None and entry.model != model
+
+
 def without_dropped(entries: Sequence[Entry], model: str | None) -> list[Entry]:
-    """Leave out the thoughts that a model does not see: those before the last prompt."""
-    if not drops_thinking(model):
-        return list(entries)
-    prompts = [place for place, each in enumerate(entries) if _is_prompt(each)]
-    last = prompts[-1] if prompts else 0
-    kept = [_without_thinking(each) for each in entries[:last]]
-    return [each for each in kept if each.pieces] + list(entries[last:])
+    """Leave out the thoughts that a model does not see.
+
+    Another model's, and those before the last prompt where it sees the turn at hand alone.
+    """
+    last = 0
+    if drops_thinking(model):
+        last = max((place for place, each in enumerate(entries) if _is_prompt(each)), default=0)
+    kept = [
+        _without_thinking(each) if place < last or is_of_another(each, model) else each
+        for place, each in enumerate(entries)
+    ]
+    return [each for each in kept if each.pieces]
 
 
 def _is_prompt(entry: Entry) -> bool:

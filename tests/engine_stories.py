@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
 from ctxtop.core.compaction.apply import apply_plan
@@ -41,31 +41,29 @@ from .sessions_on_disk import (
     subject_of,
     turns,
 )
-from .transcripts import SESSION, user
+from .transcripts import SESSION, JsonLine, boundary, chained, encode, summary, user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ctxtop.core.compaction.plan import Operation, Plan
 
 Act = str
 
-SESSIONS: Final = [turns(count, 60) for count in (2, 3, 4)]
+STRANGE: Final[tuple[JsonLine | bytes, ...]] = (
+    b"",
+    b"no JSON",
+    b'{"type":"note"}\r',
+    b'{"type":"new","x":"\xff"}',
+    '{"type":"new","x":"\u2028\x85"}'.encode(),
+    {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}, "sessionId": SESSION},
+    {"type": "progress", "data": {}},
+    user("aside", 50, isSidechain=True),
+    chained("attachment", 50, attachment={"type": "date", "content": "x"}),
+    chained("system", 50, subtype="turn_duration"),
+)
+"""Lines that lead nowhere, as they stand between others."""
 TAILS: Final = (b"", b"", b'{"type":"user","uuid":"ha', b'{"type":"new","x":"\xff"}\r\n')
-
-STORIES: Final[dict[Mode, list[list[Act]]]] = {
-    Mode.FORK: [
-        ["apply", "go on", "undo one", "undo"],
-        ["apply", "undo one", "go on", "undo"],
-    ],
-    Mode.IN_PLACE: [
-        ["apply", "go on", "undo one", "undo"],
-        ["apply", "undo one", "go on", "undo"],
-        ["apply", "go on", "second", "undo", "undo one", "undo"],
-        ["apply", "second", "undo second", "undo"],
-    ],
-    Mode.APPEND: [["apply", "undo"], ["apply", "go on", "undo"]],
-}
 
 LAST_CALL: Final = 160
 """No act takes more calls than that."""
@@ -104,9 +102,8 @@ class Story:
         self.random: Final = random.Random(seed)
         self.mode: Final = mode
         self.root: Final = root
-        self.lines: Final = self.random.choice(SESSIONS)
-        tail = self.random.choice(TAILS)
-        self.data = encoded(self.lines) + tail
+        self.lines: Final = self._session()
+        self.data = encode(self.lines) + self.random.choice(TAILS)
         shutil.rmtree(root, ignore_errors=True)
         self.subject = at_rest(root, self.data)
         self.layers: dict[str, Layer] = {}
@@ -124,7 +121,7 @@ class Story:
         self._masked_second: tuple[str, ...] = ()
         if self.random.random() < 0.3:
             self._put_sidecars()
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.15:
             self._put_old_receipts()
 
     @property
@@ -139,8 +136,10 @@ class Story:
 
     # What happens
 
-    def tell(self, acts: list[Act], faulty: int, befall: Callable[[Faults], None]) -> None:
-        """Let acts happen; one of them under faults."""
+    def tell(
+        self, acts: Sequence[Act], faulty: int, befall: Callable[[Faults], None], *, soon: bool
+    ) -> None:
+        """Let acts happen; one of them under faults. After that all is taken back, perhaps soon."""
         for number, act in enumerate(acts):
             if act == "go on":
                 self.client_writes()
@@ -151,6 +150,8 @@ class Story:
                 end = self._do(act, faults)
                 if number == faulty:
                     self.end, self.calls = end, faults.count
+                    if soon:
+                        break
         self._finish()
 
     def client_writes(self) -> None:
@@ -163,6 +164,10 @@ class Story:
         if writer.is_alive():
             self._waiting.append(writer)
         self.written[target].append(line)
+
+    def apply(self, faults: Faults) -> str:
+        """Carry a plan out while something happens; says how it ended."""
+        return self._under(faults, lambda: apply_plan(self._plan(), self.mode, self.subject))
 
     def _can(self, act: Act) -> bool:
         if act == "apply":
@@ -203,7 +208,8 @@ class Story:
             try:
                 act()
             except KilledError:
-                name, _ = faults.log[-1]
+                # All that it tries afterwards has no effect.
+                name, _ = faults.log[(faults.kill_at or 0) - 1]
                 return f"crashed at {name}"
             except NotAppliedError as error:
                 return f"refused: {error.refusals[0].check}"
@@ -342,13 +348,33 @@ class Story:
 
     # What there is in the beginning
 
+    def _session(self) -> list[JsonLine | bytes]:
+        """Turns, perhaps behind a compaction, and strange lines in between."""
+        lines: list[JsonLine | bytes] = [*turns(self.random.choice([2, 3]), 30)]
+        if self.random.random() < 0.3:
+            *before, last = turns(1, 30)
+            middle = boundary(logicalParentUuid=last["leafUuid"])
+            end = summary(parentUuid=middle["uuid"])
+            first = _line(lines, '"user"')
+            lines[first - 1] = _as_line(lines[first - 1]) | {"parentUuid": end["uuid"]}
+            lines[:1] = [*before, middle, end]
+        for strange in self.random.choices(STRANGE, k=self.random.randint(0, 3)):
+            lines.insert(self.random.randint(1, len(lines) - 1), strange)
+        return lines
+
+    def _results(self) -> list[int]:
+        """Number the results that are sent, counted from 1."""
+        known = [_as_line(each) for each in self.lines]
+        after = max((n for n, each in enumerate(known) if "compactMetadata" in each), default=0)
+        return [n for n in result_lines(known) if n > after]
+
     def _plan(self) -> Plan:
-        leaf = self.lines[-1]["leafUuid"]
+        leaf = _as_line(self.lines[-1])["leafUuid"]
         envelope = Envelope(SESSION, leaf, "2026-11-20T12:00:00.000Z")
         appended = summary_lines(envelope, Kept("SUMMARY", [leaf], 9, 1), "boundary", "summary")
         done = [operation(*appended, level=Harm.SUMMARY)]
         if self.mode is not Mode.APPEND:
-            numbers = result_lines(self.lines)
+            numbers = self._results()
             chosen = self.random.sample(numbers, self.random.randint(1, len(numbers) - 1))
             done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
             if self.random.random() < 0.3:
@@ -360,17 +386,16 @@ class Story:
         data = self.path.read_bytes()
         (first,) = self.layers.values()
         touched = {each.line for each in first.plan.operations}
-        uuids = [
-            str(self.lines[n - 1]["uuid"]) for n in result_lines(self.lines) if n not in touched
-        ]
+        uuids = [_as_line(self.lines[n - 1])["uuid"] for n in self._results() if n not in touched]
         found = [(n, _uuid(line)) for n, line in enumerate(data.split(b"\n"), 1)]
         self._masked_second = tuple(uuid for _, uuid in found if uuid in uuids)
         numbers = [n for n, uuid in found if uuid in uuids]
         return plan_of(data, masks(data, numbers, "[second]"))
 
     def _without_a_thought(self) -> Operation:
-        thought, call = 3, 4
-        parent = json.dumps(self.lines[thought - 1]["parentUuid"])
+        call = _line(self.lines, '"tool_use"', self._results()[0] - 3)
+        thought = _line(self.lines, '"thinking"', call - 3)
+        parent = json.dumps(_as_line(self.lines[thought - 1])["parentUuid"])
         return operation(
             Remove(*place(self.data, thought)),
             Replace(*place(self.data, call), "/parentUuid", parent),
@@ -378,7 +403,10 @@ class Story:
         )
 
     def _put_sidecars(self) -> None:
-        for name, data in (("subagents/agent-a.jsonl", self.data), ("tool-results/t.txt", b"x")):
+        for name, data in (
+            ("subagents/agent-a.jsonl", self.data[:900]),
+            ("tool-results/t.txt", b"x"),
+        ):
             path = self.path.with_suffix("") / name
             path.parent.mkdir(parents=True)
             path.write_bytes(data)
@@ -415,6 +443,17 @@ class Story:
                     self.needed.append(name)
 
 
+def _as_line(line: JsonLine | bytes) -> JsonLine:
+    return {} if isinstance(line, bytes) else line
+
+
+def _line(lines: Sequence[JsonLine | bytes], text: str, after: int = 0) -> int:
+    """Number the first line that holds a text, counted from 1."""
+    return next(
+        n for n, each in enumerate(lines, 1) if n > after and text in json.dumps(_as_line(each))
+    )
+
+
 def _append(path: Path, line: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         file.write(line)
@@ -442,59 +481,7 @@ def _with_masks(data: bytes, layer: Layer) -> bytes:
     for line in _lines(data):
         done = edits.get(_uuid(line))
         edit = done.edits[0] if done and id(done) in left else None
-        changed = isinstance(edit, Replace)
-        lines.append(replace_value(line, edit.pointer, edit.value.encode()) if changed else line)
+        if isinstance(edit, Replace):
+            line = replace_value(line, edit.pointer, edit.value.encode())  # noqa: PLW2901
+        lines.append(line)
     return b"".join(lines)
-
-
-class Fate(NamedTuple):
-    """What befalls which act of which story."""
-
-    mode: Mode
-    acts: list[Act]
-    faulty: int
-    what: str
-    call: int
-    """0 for any."""
-
-
-def every_fate(step: int) -> Iterator[Fate]:
-    """Give each call of each act its crash, its failure and its writer; or one in `step`."""
-    number = 0
-    for mode, stories in STORIES.items():
-        for acts in stories:
-            for faulty, act in enumerate(acts):
-                if act == "go on":
-                    continue
-                for call in range(1, LAST_CALL + 1):
-                    for what in ("kill", "fail", "write"):
-                        number += 1
-                        if number % step == 0:
-                            yield Fate(mode, acts, faulty, what, call)
-
-
-def random_fate(seed: int) -> Fate:
-    """Choose a story, an act of it, and what befalls that."""
-    choose = random.Random(seed)
-    mode = choose.choice(list(Mode))
-    acts = choose.choice(STORIES[mode])
-    faulty = choose.choice([n for n, act in enumerate(acts) if act != "go on"])
-    return Fate(mode, acts, faulty, choose.choice(["kill and write", "fail", "write"]), 0)
-
-
-def tell(seed: int, fate: Fate, root: Path) -> Story:
-    """Tell one story. Raises CorruptedError where something is not as it should be."""
-    story = Story(seed, fate.mode, root)
-    choose = story.random
-
-    def befall(faults: Faults) -> None:
-        if "kill" in fate.what:
-            faults.kill_at = fate.call or choose.randint(1, LAST_CALL)
-        if fate.what == "fail":
-            faults.fail_at = fate.call or choose.randint(1, LAST_CALL)
-        if "write" in fate.what:
-            calls = [fate.call] if fate.call else choose.choices(range(1, LAST_CALL), k=3)
-            faults.then |= dict.fromkeys(calls, story.client_writes)
-
-    story.tell(fate.acts, fate.faulty, befall)
-    return story

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """The collector's two ways to tell; both may be called again with the same."""
+    """The collector's ways to tell; the first two may be called again with the same."""
 
     report: Callable[[Trouble], None]
     ease: Callable[[str], None]
+    note: Callable[[Trouble], None]
+    """Of what happened, once."""
 
     def unread(self, place: str, error: OSError) -> None:
         """Tell that a place could not be read this time; it is tried again."""

@@ -82,6 +82,17 @@ def summary_lines(
     return _line(boundary), _line(summary)
 
 
+def prompt_line(envelope: Envelope, text: str, uuid: str) -> Append:
+    """Write a person's message that begins a conversation, and name the line it goes on from."""
+    fields = {"parentUuid": None} | _shared(envelope, uuid)
+    fields |= {
+        "type": "user",
+        "message": {"role": "user", "content": text},
+        "forkedFrom": {"sessionId": envelope.session_id, "messageUuid": envelope.last_uuid},
+    }
+    return _line(fields)
+
+
 def _shared(envelope: Envelope, uuid: str) -> dict[str, Any]:
     said = {
         "isSidechain": False,

@@ -253,6 +253,7 @@ def _receipt(
         plan=plan,
         now=None,
         pending=version,
+        automatic=subject.automatic,
     )
 
 

@@ -1,7 +1,7 @@
 """Whether ctxtop compacts a session without being asked: it is off until a project wants it.
 
-Source: requirements 2.1 T-10, R002-05 to R002-07; compaction.md 7.5 for the breaker and the
-break-even.
+Only what nobody has open is ever changed. Source: requirements 2.1 T-10, R002-05 to R002-07;
+compaction.md 7.5 for rest, hysteresis, breaker and break-even.
 """
 
 from __future__ import annotations
@@ -13,13 +13,27 @@ import msgspec
 from ..claims import Source
 from ..policy.policy import Origin
 from ..sessions import Status
-from .should_compact import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..context import Context
     from ..policy.policy import Policy
+
+IDLE_MS: Final = 120_000
+"""Since the last write: the live window, in which a client may still be at work."""
+
+STALE_MS: Final = 24 * 3_600_000
+"""A session that nobody has gone on with for so long is left as it is until somebody does."""
+
+COLD_MS: Final = 3_600_000
+"""The longest that a prompt cache is kept: from then on nothing is lost by a change."""
+
+REARM_BELOW: Final = 0.60
+"""Share of the window to which a context has to fall before it is compacted once more, or"""
+
+REARM_GROWTH: Final = 1.15
+"""how often what was left it has to hold."""
 
 MOST_RUNS: Final = 3
 """Of one session in RUNS_WITHIN_MS; a session that needs more is not helped by another one."""
@@ -46,6 +60,35 @@ OUTPUT: Final = 5.0
 SUMMARY_TOKENS: Final = 8_000
 """What a compaction of the client's writes and leaves, on the safe side."""
 
+SAID: Final = frozenset({"open", "window", "breaker", "price"})
+"""Checks of which a person hears: the others pass by themselves, or nothing is to be done."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Yes or no, and by which check."""
+
+    act: bool
+    check: str
+    why: str
+
+    @property
+    def is_said(self) -> bool:
+        """Say whether a person should hear of it."""
+        return not self.act and self.check in SAID
+
+
+class Before(msgspec.Struct, frozen=True):
+    """An automatic run of the session, and what came after it; tokens of the context."""
+
+    at: int
+    """When it began, in ms since 1970."""
+    left: int | None = None
+    """What it left; None where it failed."""
+    least: int | None = None
+    """The least that an answer since then has seen; None where there was no answer."""
+    newest: int | None = None
+    """What the newest answer since then has seen."""
+
 
 class Situation(msgspec.Struct, frozen=True):
     """A session at one moment; times are ms since 1970."""
@@ -55,37 +98,89 @@ class Situation(msgspec.Struct, frozen=True):
     is_open: bool
     """The registry names a process that has it open."""
     now_ms: int
-    runs: tuple[int, ...] = ()
-    """When its automatic runs began, oldest first, the failed ones too."""
+    active_at: int | None
+    """When its transcript was written last."""
+    runs: tuple[Before, ...] = ()
+    """Its automatic runs, oldest first, the failed ones too."""
     is_running: bool = False
     """One of them has not ended."""
 
+    @property
+    def idle_ms(self) -> int:
+        """Say for how long nothing was written; 0 where that is not known."""
+        return 0 if self.active_at is None else self.now_ms - self.active_at
 
-def may_act(policy: Policy) -> Decision:
+
+def may_act(policy: Policy) -> Verdict:
     """Say whether a project has asked for automation; nothing else can (T-10)."""
     mode = policy.values["mode"]
     if mode.value != "auto":
-        return _no("the project has not asked for it: mode is not auto")
+        return _no("mode", "the project has not asked for it: mode is not auto")
     if mode.origin is not Origin.PROJECT_FILE:
-        return _no(f"mode = auto counts only in the project's own file, not in the {mode.origin}")
+        why = f"mode = auto counts only in the project's own file, not in the {mode.origin}"
+        return _no("mode", why)
     if not policy.suggests:
-        return _no("the module `preemptive` is disabled")
-    return _yes("the project's file says mode = auto")
+        return _no("module", "the module `preemptive` is disabled")
+    if policy.text("compact.strategy") == "none":
+        return _no("strategy", "compact.strategy is none")
+    return _yes("mode", "the project's file says mode = auto")
 
 
-def should_act(policy: Policy, now: Situation) -> Decision:
-    """Decide whether to ask the client to compact this session now, and why (not)."""
+def should_act(policy: Policy, now: Situation) -> Verdict:
+    """Decide whether to make this session smaller now, and why (not).
+
+    What a plan of it would cost is for `pays`.
+    """
     allowed = may_act(policy)
-    if not allowed.compact:
+    if not allowed.act:
         return allowed
-    return _first_no(
-        (
-            _at_rest(now),
-            _full(policy, now.context),
-            _paced(policy, now),
-            _pays(now.context),
-        )
+    return _first_no((_full(policy, now.context), at_rest(now), _armed(now), _paced(policy, now)))
+
+
+def at_rest(now: Situation) -> Verdict:
+    """Say whether nobody is, or may be, at work in a session."""
+    if now.is_running:
+        return _no("running", "a run is under way")
+    if now.is_open:
+        return _no("open", "somebody has it open")
+    if now.status is not Status.ENDED:
+        return _no("status", f"it has not ended: it is {now.status}")
+    if now.idle_ms < IDLE_MS:
+        return _no("idle", f"it was written less than {IDLE_MS // 1000} s ago")
+    if now.idle_ms >= STALE_MS:
+        return _no("stale", f"nobody has gone on with it for {STALE_MS // 3_600_000} hours")
+    return _yes("idle", f"idle for {now.idle_ms // 1000} s")
+
+
+def should_mend(policy: Policy, now: Situation, done_at: int | None) -> Verdict:
+    """Decide whether to mend a session that ended in a refusal, once for each (002-08, 002-37).
+
+    `done_at` is when a recovery of it was changed last, whoever asked for it.
+    """
+    allowed = may_act(policy)
+    if not allowed.act:
+        return allowed
+    if not policy.flag("recovery.auto"):
+        return _no("recovery.auto", "recovery.auto is not true")
+    resting = msgspec.structs.replace(
+        now, status=Status.ENDED if now.status is Status.TOO_LONG else now.status
     )
+    if done_at is not None and now.active_at is not None and done_at >= now.active_at:
+        return _no("mended", "it was tried since")
+    return _first_no((at_rest(resting), _paced(policy, now)))
+
+
+def pays(requests: float | None, now: Situation) -> Verdict:
+    """Say whether a change that breaks even after so many requests is worth it now."""
+    ratio = now.context.ratio
+    if ratio is not None and ratio >= URGENT:
+        return _yes("price", "it is urgent")
+    if requests is not None and now.idle_ms >= COLD_MS:
+        return _yes("price", "the prompt cache is cold")
+    if requests is None or requests > BREAK_EVEN_REQUESTS:
+        after = "never" if requests is None else f"only after {requests:.0f} requests"
+        return _no("price", f"it would pay {after}")
+    return _yes("price", f"it pays after {requests:.0f} requests")
 
 
 def break_even(tokens: int, left: int = SUMMARY_TOKENS) -> float | None:
@@ -99,48 +194,6 @@ def break_even(tokens: int, left: int = SUMMARY_TOKENS) -> float | None:
     return left * (OUTPUT + CACHE_WRITE) / saved if saved > 0 else None
 
 
-def _at_rest(now: Situation) -> Decision:
-    if now.is_running:
-        return _no("a run is under way")
-    if not now.is_open:
-        return _no("nobody has it open")
-    if now.status is not Status.IDLE:
-        return _no(f"it is not idle but {now.status}")
-    return _yes("it is idle")
-
-
-def _full(policy: Policy, context: Context) -> Decision:
-    if context.tokens is None or context.ratio is None:
-        return _no("what is in its context is not known")
-    if context.window.source is Source.ASSUMED or policy.limit(context.window) is None:
-        return _no("its window is not known")
-    least = policy.whole("compact.min_tokens") or 0
-    if context.tokens < least:
-        return _no(f"{context.tokens:,} tokens are fewer than {least:,}")
-    acting = {each.name for each in policy.thresholds if each.action in ACTING}
-    lines = [each for each in context.lines if each.name in acting]
-    if not lines:
-        return _no("no threshold of the policy asks for it")
-    lowest = min(lines, key=lambda each: each.at)
-    if not any(each.is_reached(context.ratio) for each in lines):
-        return _no(f"{context.ratio:.0%} of its window is below {lowest.at:.0%}")
-    return _yes(f"{context.ratio:.0%} of its window is in use")
-
-
-def _paced(policy: Policy, now: Situation) -> Decision:
-    if not now.runs:
-        return _yes("there was no run")
-    cooldown_ms = (policy.whole("compact.cooldown_s") or 0) * 1000
-    since = now.now_ms - now.runs[-1]
-    if since < cooldown_ms:
-        return _no(f"it cools down for {-(-(cooldown_ms - since) // 1000)} s more")
-    until = breaker_until(now.runs)
-    if until is not None and now.now_ms < until:
-        minutes = -(-(until - now.now_ms) // 60_000)
-        return _no(f"{MOST_RUNS} runs in {RUNS_WITHIN_MS // 60_000} minutes: paused for {minutes}")
-    return _yes("the last run is long ago")
-
-
 def breaker_until(runs: Iterable[int]) -> int | None:
     """Say until when nothing is done, where too many runs came too fast; None where not."""
     began = sorted(runs)
@@ -151,28 +204,65 @@ def breaker_until(runs: Iterable[int]) -> int | None:
     return until
 
 
-def _pays(context: Context) -> Decision:
-    if context.ratio is not None and context.ratio >= URGENT:
-        return _yes("it is urgent")
-    requests = break_even(context.tokens or 0)
-    if requests is None or requests > BREAK_EVEN_REQUESTS:
-        after = "never" if requests is None else f"only after {requests:.0f} requests"
-        return _no(f"it would pay {after}")
-    return _yes(f"it pays after {requests:.0f} requests")
+def _full(policy: Policy, context: Context) -> Verdict:
+    if context.tokens is None or context.ratio is None:
+        return _no("unknown", "what is in its context is not known")
+    least = policy.whole("compact.min_tokens") or 0
+    if context.tokens < least:
+        return _no("small", f"{context.tokens:,} tokens are fewer than {least:,}")
+    acting = {each.name for each in policy.thresholds if each.action in ACTING}
+    lines = [each for each in context.lines if each.name in acting]
+    if not lines:
+        return _no("threshold", "no threshold of the policy asks for it")
+    lowest = min(lines, key=lambda each: each.at)
+    if not any(each.is_reached(context.ratio) for each in lines):
+        return _no("threshold", f"{context.ratio:.0%} of its window is below {lowest.at:.0%}")
+    if context.window.source is Source.ASSUMED or policy.limit(context.window) is None:
+        return _no("window", "its window is not known")
+    return _yes("threshold", f"{context.ratio:.0%} of its window is in use")
 
 
-def _first_no(decisions: Iterable[Decision]) -> Decision:
+def _armed(now: Situation) -> Verdict:
+    last = next((each for each in reversed(now.runs) if each.left is not None), None)
+    if last is None or last.left is None:
+        return _yes("armed", "nothing was done yet")
+    if last.least is None or last.newest is None:
+        return _no("armed", "nobody has gone on since the last run")
+    if last.least < REARM_BELOW * now.context.window.tokens:
+        return _yes("armed", f"it fell below {REARM_BELOW:.0%} since the last run")
+    if last.newest >= REARM_GROWTH * last.left:
+        return _yes("armed", f"it grew by {last.newest / last.left - 1:.0%} since the last run")
+    return _no("armed", f"it grew by less than {REARM_GROWTH - 1:.0%} since the last run")
+
+
+def _paced(policy: Policy, now: Situation) -> Verdict:
+    if not now.runs:
+        return _yes("cooldown", "there was no run")
+    cooldown_ms = (policy.whole("compact.cooldown_s") or 0) * 1000
+    began = [each.at for each in now.runs]
+    since = now.now_ms - began[-1]
+    if since < cooldown_ms:
+        return _no("cooldown", f"it cools down for {-(-(cooldown_ms - since) // 1000)} s more")
+    until = breaker_until(began)
+    if until is not None and now.now_ms < until:
+        minutes = -(-(until - now.now_ms) // 60_000)
+        why = f"{MOST_RUNS} runs in {RUNS_WITHIN_MS // 60_000} minutes"
+        return _no("breaker", f"{why}: paused for {minutes} minutes more")
+    return _yes("cooldown", "the last run is long ago")
+
+
+def _first_no(verdicts: Iterable[Verdict]) -> Verdict:
     reasons: list[str] = []
-    for each in decisions:
-        if not each.compact:
+    for each in verdicts:
+        if not each.act:
             return each
-        reasons.append(each.reason)
-    return _yes("; ".join(reasons))
+        reasons.append(each.why)
+    return _yes("all", "; ".join(reasons))
 
 
-def _no(reason: str) -> Decision:
-    return Decision(compact=False, reason=reason)
+def _no(check: str, why: str) -> Verdict:
+    return Verdict(act=False, check=check, why=why)
 
 
-def _yes(reason: str) -> Decision:
-    return Decision(compact=True, reason=reason)
+def _yes(check: str, why: str) -> Verdict:
+    return Verdict(act=True, check=check, why=why)

@@ -140,35 +140,74 @@ def _before(lines: Lines, seen: set[str]) -> str | None:
 def _with_siblings(chain: list[Entry], lines: Lines) -> list[Entry]:
     """Put back what one answer did side by side: its other lines, and their results.
 
-    Only one of them leads to the newest line. The others stand behind the answer's last
-    line that does, ordered by time, each with what was attached to it and leads nowhere.
+    Only some of them lead to the newest line. Each of the others stands behind those that were
+    written before it, with what was attached to it and leads nowhere.
     """
     on_chain = {entry.uuid for entry in chain}
-    answers = {entry.message_id: entry.uuid for entry in chain if _is_answer(entry)}
-    aside: dict[str | None, list[Entry]] = {}
+    own: dict[str | None, list[int]] = {}
+    """Places in the chain of an answer's lines and its results."""
+    for place, entry in enumerate(chain):
+        if _is_answer(entry):
+            own.setdefault(entry.message_id, []).append(place)
     called: dict[str | None, str | None] = {}
+    aside: dict[str | None, list[Entry]] = {}
     for entry in lines.values():
-        if not _is_answer(entry) or entry.message_id not in answers:
+        if not _is_answer(entry) or entry.message_id not in own:
             continue
-        after = answers[entry.message_id]
-        called |= {piece.tool_use_id: after for piece in entry.pieces if piece.tool_use_id}
+        called |= {each.tool_use_id: entry.message_id for each in entry.pieces if each.tool_use_id}
         if entry.uuid not in on_chain:
-            aside.setdefault(after, []).append(entry)
+            aside.setdefault(entry.message_id, []).append(entry)
     for entry in lines.values():
-        if entry.role is not Role.USER or entry.uuid in on_chain:
-            continue
-        answered = next((each.tool_use_id for each in entry.pieces if each.tool_use_id), None)
-        if answered in called:
+        answered = _answered(entry)
+        if answered in called and entry.uuid not in on_chain:
             aside.setdefault(called[answered], []).append(entry)
     if not aside:
         return chain
-    children = _children(lines)
-    whole: list[Entry] = []
-    for entry in chain:
-        whole.append(entry)
-        for sibling in sorted(aside.get(entry.uuid, ()), key=lambda each: each.at or 0):
-            whole += [sibling, *_attached(sibling, children)]
-    return whole
+    for place, entry in enumerate(chain):
+        answered = _answered(entry)
+        if answered in called:
+            own[called[answered]].append(place)
+    return _merged(chain, own, aside, _children(lines))
+
+
+def _answered(entry: Entry) -> str | None:
+    """Name the call that a line answers first."""
+    if entry.role is not Role.USER:
+        return None
+    return next((each.tool_use_id for each in entry.pieces if each.tool_use_id), None)
+
+
+def _merged(
+    chain: list[Entry],
+    own: dict[str | None, list[int]],
+    aside: dict[str | None, list[Entry]],
+    children: dict[str | None, list[Entry]],
+) -> list[Entry]:
+    behind: dict[int, list[Entry]] = {}
+    for answer, siblings in aside.items():
+        for sibling in sorted(siblings, key=_time):
+            place = max((n for n in own[answer] if _is_before(chain[n], sibling)), default=None)
+            place = own[answer][0] if place is None else place
+            if not _is_answer(chain[place]):
+                place = _with_attached(chain, place)
+            behind.setdefault(place, []).extend([sibling, *_attached(sibling, children)])
+    return [each for place, entry in enumerate(chain) for each in (entry, *behind.get(place, ()))]
+
+
+def _time(entry: Entry) -> int:
+    return entry.at or 0
+
+
+def _is_before(entry: Entry, sibling: Entry) -> bool:
+    """Say whether a line was written before another; of the same time an answer's lines were."""
+    return _time(entry) < _time(sibling) + _is_answer(entry)
+
+
+def _with_attached(chain: list[Entry], place: int) -> int:
+    """Give the place of the last of what was attached to a line of the chain."""
+    while place + 1 < len(chain) and chain[place + 1].type == "attachment":
+        place += 1
+    return place
 
 
 def _children(lines: Lines) -> dict[str | None, list[Entry]]:

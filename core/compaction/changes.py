@@ -36,6 +36,13 @@ class Intent(msgspec.Struct, frozen=True):
     why: str
 
 
+class Said(msgspec.Struct, frozen=True):
+    """What a piece says before a change, and after it."""
+
+    before: str
+    after: str
+
+
 def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
     """Give a tool's result another text; a string stays a string, a list a list.
 
@@ -53,7 +60,8 @@ def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operati
     else:
         return None
     saved = slot.tokens - view.count_as(slot, text)
-    return _operation(view, slot, intent, {f"{pointer}/content": value}, saved)
+    said = Said(_result_text(content) or "", text)
+    return _operation(view, slot, intent, {f"{pointer}/content": value}, saved, said)
 
 
 def replace_inputs(
@@ -63,13 +71,16 @@ def replace_inputs(
     place = _block(view, slot)
     if place is None or not texts:
         return None
-    asked = f"{place[0]}/input"
+    pointer, block = place
+    asked = f"{pointer}/input"
     changes = {f"{asked}{name}": value for name, value in texts.items()}
     try:
         after = _changed(view, slot.line, asked, changes)
     except PointerError:
         return None
-    return _operation(view, slot, intent, changes, slot.tokens - view.count_as(slot, after))
+    said = Said(_joined(block["input"]), _joined(json.loads(after)))
+    saved = slot.tokens - view.count_as(slot, after)
+    return _operation(view, slot, intent, changes, saved, said)
 
 
 def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
@@ -78,7 +89,8 @@ def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation
     if pointer is None:
         return None
     saved = slot.tokens - view.count_as(slot, text)
-    return _operation(view, slot, intent, {pointer: text}, saved)
+    said = Said(str(at(view.value(slot.line), pointer)), text)
+    return _operation(view, slot, intent, {pointer: text}, saved, said)
 
 
 def file_only(
@@ -196,17 +208,30 @@ def json_text(value: object) -> str:
     return text
 
 
+def _joined(value: object) -> str:
+    return "\n".join(text for _, text in strings(value, ""))
+
+
 def _operation(
-    view: View, slot: Slot, intent: Intent, changes: Mapping[str, Any], saved: int
+    view: View,
+    slot: Slot,
+    intent: Intent,
+    changes: Mapping[str, Any],
+    saved: int,
+    said: Said,
 ) -> Operation | None:
-    if saved <= 0:
+    if saved <= 0 or view.is_changed(slot):
+        return None
+    if not view.holders.allows(said.before, said.after, saved):
         return None
     edits = tuple(replacing(view, slot.line, changes))
     for copy in view.copies_of(slot.line):
         if copy not in view.kept:
             edits += tuple(_copied(view, slot.line, copy, changes))
-    if len(edits) < len(changes):
+    gained = bytes_saved(view, edits)
+    if len(edits) < len(changes) or gained <= 0:
         return None
+    view.change(slot, said.before, said.after)
     call = view.call_of(slot) or slot
     return Operation(
         strategy=intent.strategy,
@@ -216,7 +241,7 @@ def _operation(
         what=called(slot, _short(call)) if slot.piece.name else f"{slot.piece.kind.value} text",
         why=intent.why,
         tokens_saved=saved,
-        bytes_saved=bytes_saved(view, edits),
+        bytes_saved=gained,
         edits=edits,
     )
 
@@ -319,4 +344,4 @@ def replace_images(
         changes.get(f"{place[0]}/content/{number}", block) for number, block in enumerate(content)
     ]
     saved = slot.tokens - view.count_as(slot, _result_text(after) or "")
-    return _operation(view, slot, intent, changes, saved)
+    return _operation(view, slot, intent, changes, saved, Said("", ""))

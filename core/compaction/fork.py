@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from .pointer import Span
+
 AGENTS: Final = "subagents"
 RESULTS: Final = "tool-results"
 PROJECTS: Final = "projects"
@@ -32,7 +34,7 @@ def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
     own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
     def added(line: bytes) -> bytes:
-        return _with(line, {"sessionId": own})
+        return _with(line, members(line), {"sessionId": own})
 
     def kept(line: bytes) -> bytes:
         try:
@@ -42,18 +44,17 @@ def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
         if "sessionId" not in found:
             return line
         if "uuid" not in found:
-            return _with(line, {"sessionId": own})
+            return _with(line, found, {"sessionId": own})
         uuid = line[found["uuid"].start : found["uuid"].end]
         origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
         if "forkedFrom" in found:
-            return _with(line, {"sessionId": own, "forkedFrom": origin})
-        return _with(line, {"sessionId": own + b',"forkedFrom":' + origin})
+            return _with(line, found, {"sessionId": own, "forkedFrom": origin})
+        return _with(line, found, {"sessionId": own + b',"forkedFrom":' + origin})
 
     return Written(kept, added, title_lines(title, new_id))
 
 
-def _with(line: bytes, new: dict[str, bytes]) -> bytes:
-    found = members(line)
+def _with(line: bytes, found: dict[str, Span], new: dict[str, bytes]) -> bytes:
     for name in sorted(new.keys() & found.keys(), key=lambda each: -found[each].start):
         span = found[name]
         line = line[: span.start] + new[name] + line[span.end :]

@@ -76,10 +76,22 @@ def _turn_start(found: Sequence[Message], start: int, most: int) -> int:
 
 
 def _split(found: Sequence[Message], start: int) -> Tail:
-    away = tuple(entry for each in found[:start] for entry in each.entries)
-    kept = tuple(entry for each in found[start:] for entry in each.entries)
+    behind = _results_before(found[start].entries) if start < len(found) else 0
+    entries = [entry for each in found[start:] for entry in each.entries]
+    away = (*(entry for each in found[:start] for entry in each.entries), *entries[:behind])
+    kept = tuple(entries[behind:])
     stay = kept if _thoughts_stay(kept) else tuple(each for each in kept if not _only_thinks(each))
     return Tail(away, stay, start, len(found) - start)
+
+
+def _results_before(entries: Sequence[Entry]) -> int:
+    """Count what stands before a prompt in its message, where calls before it were answered.
+
+    A prompt that follows a result, as after an interruption, is sent in one message with it.
+    """
+    answers = [n for n, each in enumerate(entries, 1) if any(map(is_result, each.pieces))]
+    is_asked = any(piece.kind is PieceKind.PROMPT for each in entries for piece in each.pieces)
+    return answers[-1] if answers and is_asked else 0
 
 
 def _thoughts_stay(kept: Sequence[Entry]) -> bool:

@@ -34,6 +34,8 @@ class Scan(msgspec.Struct, frozen=True):
     """Those that end with a line end; a torn one at the end is not among them."""
     sha256: str
     size: int
+    longest: int
+    """Bytes of the longest line with its line end, whether it is one of `lines` or too long."""
     state: tuple[int, int]
     """Size and time of the last change when the reading began."""
 
@@ -50,9 +52,11 @@ class LineFile:
         hashed = hashlib.sha256()
         lines: list[Line] = []
         self._file.seek(0)
-        offset = 0
+        offset = longest = begun = 0
         while data := self._file.readline(LONGEST_LINE):
             hashed.update(data)
+            begun += len(data)
+            longest = max(longest, begun)
             if data.endswith(b"\n"):
                 type_ = _TYPE.match(data[:_HEAD_BYTES])
                 lines.append(
@@ -64,8 +68,9 @@ class LineFile:
                         has_result=_RESULT in data,
                     )
                 )
+                begun = 0
             offset += len(data)
-        return Scan(tuple(lines), hashed.hexdigest(), offset, before)
+        return Scan(tuple(lines), hashed.hexdigest(), offset, longest, before)
 
     def read(self, line: Line) -> bytes:
         """Give a line's bytes without the line end; raises OSError."""

@@ -108,6 +108,14 @@ class Refusal(msgspec.Struct, frozen=True):
     """One line."""
 
 
+class Protected(msgspec.Struct, frozen=True):
+    """What no strategy touches, by the reason."""
+
+    why: str
+    tokens: int
+    """Estimated."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What would be done to one transcript; with `refused` it must not be done."""
 
@@ -127,6 +135,10 @@ class Plan(msgspec.Struct, frozen=True):
     """Requests after which a warm cache has paid for it (compaction 1.6); None where never."""
     operations: tuple[Operation, ...]
     refused: tuple[Refusal, ...] = ()
+    break_even_requests_1h: float | None = None
+    """The same for a cache that is kept for an hour: what is written to it costs more."""
+    protected: tuple[Protected, ...] = ()
+    """The largest first."""
 
     @property
     def only_appends(self) -> bool:
@@ -142,7 +154,9 @@ def make_plan(
     *,
     before_tokens: int,
     break_even_requests: float | None = None,
+    break_even_requests_1h: float | None = None,
     refused: Iterable[Refusal] = (),
+    protected: Iterable[Protected] = (),
 ) -> Plan:
     """Put operations together; sums, harm and id follow from them."""
     done = tuple(operations)
@@ -159,6 +173,8 @@ def make_plan(
         break_even_requests=break_even_requests,
         operations=done,
         refused=tuple(refused),
+        break_even_requests_1h=break_even_requests_1h,
+        protected=tuple(protected),
     )
 
 
@@ -173,8 +189,7 @@ def as_record(plan: Plan) -> dict[str, Any]:
     """Say a plan for programs (commands.md, `ctxtop compact`); edits stay inside."""
     record: dict[str, Any] = msgspec.to_builtins(plan)
     record["operations"] = [
-        {key: value for key, value in each.items() if key != "edits"}
-        for each in record["operations"]
+        {"op": number} | {key: value for key, value in each.items() if key != "edits"}
+        for number, each in enumerate(record["operations"], 1)
     ]
-    record["refused"] = list(record["refused"])
-    return record
+    return record | {name: list(record[name]) for name in ("refused", "protected")}

@@ -9,14 +9,15 @@ from msgspec.structs import replace
 from ..conversation import Piece, PieceKind
 from ..summaries.running import ASKERS
 from .break_even import break_even
+from .limits import LARGEST_BYTES
 from .line_file import open_lines
-from .plan import Operation, Plan, Refusal, make_plan
-from .planning import CHANGED, read_view, refusals
+from .plan import Append, Operation, Plan, Refusal, make_plan
+from .planning import late_refusals, read_view, refusals
 from .view import slim
 from .whole import Whole, envelope_of, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from .planning import Read
@@ -37,6 +38,7 @@ def plan_whole(
     make: Make,
     *,
     live: str | None = None,
+    largest: int = LARGEST_BYTES,
 ) -> Plan:
     """Plan what `make` gives for a transcript; nothing is written, a refusal is part of it.
 
@@ -46,7 +48,7 @@ def plan_whole(
     with open_lines(path) as file:
         scan = file.scan()
         view = read_view(path, file, scan, read, counter_of)
-        refused = list(refusals(view, live))
+        refused = list(refusals(view, scan, live))
         operations: list[Operation] = []
         if not refused:
             made = make(_whole(path, read, view), view)
@@ -54,11 +56,9 @@ def plan_whole(
                 refused.append(made)
             else:
                 operations.append(made)
-        if file.has_changed(scan):
-            refused.append(CHANGED)
+        refused += late_refusals(file, scan, largest)
     saved = sum(each.tokens_saved for each in operations)
-    # Nothing of the conversation stays where it was: what the cache keeps is what precedes it.
-    even = break_even(view.tokens, view.overhead, saved)
+    even = break_even(view.tokens, view.overhead + _unmoved(operations, view), saved)
     return make_plan(
         session_id,
         scan.sha256,
@@ -66,6 +66,7 @@ def plan_whole(
         operations,
         before_tokens=view.tokens,
         break_even_requests=even.five_minutes,
+        break_even_requests_1h=even.one_hour,
         refused=refused,
     )
 
@@ -97,6 +98,18 @@ class _Counts:
         if known is None:
             known = self._known[piece] = self._count(piece)
         return known
+
+
+def _unmoved(operations: Iterable[Operation], view: View) -> int:
+    """Add up what of the conversation stays where it was, and so in the cache.
+
+    What is appended stands in the place of all; what is removed leaves all before it as it is.
+    """
+    edits = [edit for each in operations for edit in each.edits]
+    if any(isinstance(edit, Append) for edit in edits):
+        return 0
+    first = min((edit.line for edit in edits if not isinstance(edit, Append)), default=0)
+    return min((slot.position for slot in view.slots if slot.line >= first), default=0)
 
 
 def _whole(path: Path, read: Read, view: View) -> Whole:

@@ -10,15 +10,16 @@ from msgspec.structs import replace
 
 from ..conversation import Entry, Piece, PieceKind, Role
 from ..material import read_thoughts
-from ..thinking import drops_thinking
+from ..thinking import drops_thinking, is_of_another
 from . import plan as plans
 from .break_even import break_even
 from .chain import kept_by
-from .line_file import LONGEST_LINE, open_lines
+from .limits import LARGEST_BYTES, file_refusal, line_refusal
+from .line_file import open_lines
 from .overhead import opening, overhead_of
 from .plan import Harm, Plan, Refusal
 from .project import is_call, project
-from .protect import DEFAULT, Protection, kept_lines, protect
+from .protect import DEFAULT, Protection, kept_lines, kept_of, protect
 from .select import Aim, Selection, futile, select
 from .strategies.usage import with_usage
 from .view import Slot, View, digest, slim
@@ -58,25 +59,25 @@ def plan_transcript(
     aim: Aim | None = None,
     protection: Protection = DEFAULT,
     live: str | None = None,
+    largest: int = LARGEST_BYTES,
 ) -> Plan:
     """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
 
     `read` is called twice, for all entries and for those that are sent; `counter_of` gives who
-    counts for a model; `live` says who has the session open. Raises OSError where the file
-    cannot be read.
+    counts for a model; `live` says who has the session open; a transcript of more than `largest`
+    bytes is planned for, and refused. Raises OSError where the file cannot be read.
     """
     wanted = aim or Aim()
     with open_lines(path) as file:
         scan = file.scan()
         view = read_view(path, file, scan, read, counter_of, protection)
-        refused = list(refusals(view, live))
+        refused = list(refusals(view, scan, live))
         selection = Selection((), view.tokens)
         if not refused:
             selection = select(view, wanted)
             refused += [*selection.refused, *_too_little(view, selection, wanted)]
         operations = with_usage(view, selection.operations)
-        if file.has_changed(scan):
-            refused.append(CHANGED)
+        refused += late_refusals(file, scan, largest)
     saved = sum(each.tokens_saved for each in selection.operations)
     even = break_even(view.tokens, selection.position, saved)
     return plans.make_plan(
@@ -86,7 +87,9 @@ def plan_transcript(
         operations,
         before_tokens=view.tokens,
         break_even_requests=even.five_minutes,
+        break_even_requests_1h=even.one_hour,
         refused=refused,
+        protected=kept_of(view.slots),
     )
 
 
@@ -213,7 +216,8 @@ def _slots(
                 measure = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
             tokens = measure.tokens
             if piece.kind is PieceKind.THINKING:
-                tokens = thoughts.get(entry.message_id, tokens) if number >= seen_from else 0
+                is_seen = number >= seen_from and not is_of_another(entry, model)
+                tokens = thoughts.get(entry.message_id, tokens) if is_seen else 0
             slots.append(
                 Slot(
                     place=len(slots),
@@ -252,16 +256,22 @@ CHANGED: Final = Refusal(
 )
 
 
-def refusals(view: View, live: str | None) -> Iterator[Refusal]:
+def late_refusals(file: LineFile, scan: Scan, largest: int) -> Iterator[Refusal]:
+    """Say why a plan that was made is not to be carried out."""
+    too_large = file_refusal(scan, largest)
+    if too_large:
+        yield too_large
+    if file.has_changed(scan):
+        yield CHANGED
+
+
+def refusals(view: View, scan: Scan, live: str | None) -> Iterator[Refusal]:
     """Say why nothing is planned for a transcript at all; `live` says who has it open."""
+    too_long = line_refusal(scan)
+    if too_long:
+        yield too_long
     if live:
         yield Refusal("live", live, "close the session, or use `ctxtop trigger`")
-    if any(line.length >= LONGEST_LINE - 1 for line in view.lines):
-        yield Refusal(
-            "shape",
-            f"a line of it has more than {LONGEST_LINE >> 20} MB",
-            "look into the file: no client writes such a line",
-        )
     if not view.slots:
         yield Refusal(
             "shape", "no message of it would be sent", "check that it is a session's transcript"

@@ -20,7 +20,16 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 """Possessive: a long text with many escapes takes no memory."""
 _PLAIN: Final = re.compile(rb"[^\s,\]}:]++")
 """A number, true, false or null."""
-_BRACKET: Final = re.compile(rb'["\[\]{}]')
+_TO_BRACKET: Final = re.compile(
+    rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL
+)
+"""All up to the next bracket that is in no text, and the bracket."""
+_SIMPLE_MEMBER: Final = re.compile(
+    rb'[ \t\r\n]*+"([^"\\]*+)"[ \t\r\n]*+:[ \t\r\n]*+'
+    rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,\[\]{}:"]++)[ \t\r\n]*+([,}])',
+    re.DOTALL,
+)
+"""A member whose value is no container, in one go: most are; and what follows it."""
 _OPENING: Final = b"[{"
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 
@@ -97,7 +106,11 @@ def _walk_object(line: bytes, start: int, tokens: Sequence[str]) -> tuple[Span |
     found = None
     place, more = _first(line, start, b"}")
     while more:
-        name, value = _member(line, place)
+        simple = _SIMPLE_MEMBER.match(line, place)
+        if simple and _decoded(simple[1]) != tokens[0]:
+            place, more = simple.end(), simple[3] == b","
+            continue
+        name, value = _member(line, _skip_space(line, place))
         if name == tokens[0]:
             found, end = _walk(line, value, tokens[1:])
         else:
@@ -122,7 +135,12 @@ def _walk_list(line: bytes, start: int, tokens: Sequence[str]) -> tuple[Span | N
 def _members(line: bytes, start: int) -> Iterator[tuple[str, int, int]]:
     place, more = _first(line, start, b"}")
     while more:
-        name, value = _member(line, place)
+        simple = _SIMPLE_MEMBER.match(line, place)
+        if simple:
+            yield _decoded(simple[1]), *simple.span(2)
+            place, more = simple.end(), simple[3] == b","
+            continue
+        name, value = _member(line, _skip_space(line, place))
         end = _end(line, value)
         yield name, value, end
         place, more = _following(line, end, b"}")
@@ -165,13 +183,9 @@ def _end(line: bytes, start: int) -> int:
 
 def _end_of_container(line: bytes, start: int) -> int:
     depth, place = 0, start
-    while found := _BRACKET.search(line, place):
+    while found := _TO_BRACKET.match(line, place):
         place = found.end()
-        sign = found[0]
-        if sign == b'"':
-            place = _end_of_string(line, found.start())
-            continue
-        depth += 1 if sign in _OPENING else -1
+        depth += 1 if line[place - 1 : place] in _OPENING else -1
         if depth == 0:
             return place
     raise PointerError(f"byte {start}: an object or a list has no end")
@@ -186,12 +200,16 @@ def _end_of_string(line: bytes, start: int) -> int:
 
 def _name(text: bytes) -> str:
     if b"\\" not in text:
-        return text[1:-1].decode("utf-8", "surrogateescape")
+        return _decoded(text[1:-1])
     try:
         name: str = json.loads(text)
     except ValueError as error:
         raise PointerError(f"{text[:40]!r} is no name") from error
     return name
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _expect(line: bytes, place: int, sign: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from ..conversation import PieceKind, Role
 from ..summaries.todos import TODO_TOOLS
 from .chain import kept_by
+from .plan import Protected
 from .project import is_call
 
 if TYPE_CHECKING:
@@ -78,6 +80,15 @@ def protect(slots: Sequence[Slot], kept: set[str], settings: Protection = DEFAUL
         )
         for slot in slots
     ]
+
+
+def kept_of(slots: Iterable[Slot]) -> tuple[Protected, ...]:
+    """Add up the tokens that stay, by the reason, the largest first."""
+    found: Counter[str] = Counter()
+    for slot in slots:
+        if slot.protected is not None:
+            found[slot.protected] += slot.tokens
+    return tuple(Protected(why, tokens) for why, tokens in found.most_common() if tokens)
 
 
 def kept_lines(entries: Sequence[Entry], types: Iterable[tuple[int, str]]) -> dict[int, str]:

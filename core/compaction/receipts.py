@@ -89,6 +89,8 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is about to be written."""
     title: str | None = None
     """Of the fork, where it was given one."""
+    automatic: str | None = None
+    """Why ctxtop did it by itself; None where a person asked."""
 
 
 class _Kept(_Facts, frozen=True, kw_only=True):
@@ -138,6 +140,10 @@ class Receipts:
     def find(self, start: str) -> list[Receipt]:
         """List those whose id begins so."""
         return [each for each in self.all() if each.receipt_id.startswith(start)]
+
+    def written_for(self, session_id: str) -> list[Receipt]:
+        """List what changed or made a session, newest first."""
+        return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
 
     def write(self, receipt: Receipt) -> None:
         """Keep a receipt as it stands now, after its plan."""
@@ -196,9 +202,9 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
             "level": each.level.value,
             "line": each.line,
             "kind": each.kind,
-            "undone": number in undone,
+            "undone": number - 1 in undone,
         }
-        for number, each in enumerate(receipt.plan.operations)
+        for number, each in enumerate(receipt.plan.operations, 1)
     ]
     return {
         "receipt_id": receipt.receipt_id,
@@ -206,6 +212,7 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
         "new_session_id": receipt.new_session_id,
         "mode": receipt.mode.value,
         "state": receipt.state.value,
+        "automatic": receipt.automatic,
         "at": receipt.at,
         "backup": receipt.backup,
         "verified": list(receipt.verified),

@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ..summaries.cues import quote
-from ..summaries.names import names_in_order
 from .text_hash import text_hash
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ WORTH: Final = 2
 HASH_HEX: Final = 8
 
 _WHAT_CHARS: Final = 160
+_LINE_END: Final = "\n"
 _STUB: Final = re.compile(rf"\[ctxtop [0-9a-f]{{{HASH_HEX}}}: ")
 
 
@@ -44,26 +44,52 @@ def mark(text: str) -> str:
     return text_hash(text, HASH_HEX)
 
 
-def stub(text: str, what: str, back: str) -> str:
-    """Say what a text was, how to get it back, and which names it held.
+def stub(text: str, what: str, back: str, names: Iterable[str] = ()) -> str:
+    """Say what a text was, how to get it back, and what it named.
 
-    `what` is the tool with its path or command, range and status.
+    `what` is the tool with its path or command, range and status; `names` are what stands
+    nowhere else, as much of it as DIGEST_CHARS hold.
     """
-    head = f"[ctxtop {mark(text)}: {quote(what, _WHAT_CHARS)}; {len(text):,} chars left out. {back}"
-    names = digest_of(text)
-    return f"{head} It names: {names}]" if names else f"{head}]"
+    return f"{_head(text, what, back)}{_digest(names)}]"
 
 
-def pointer(text: str, why: str) -> str:
-    """Say in POINTER_BYTES that a text stands elsewhere, or was overtaken."""
+def stubs(text: str, what: str, back: str, names: Iterable[str]) -> str:
+    """Write a stub for each part of a long text, so that all names are in one of the digests.
+
+    A part begins at the line of its first name; DIGEST_CHARS hold for each.
+    """
+    at = sorted((text.find(name), name) for name in names)
+    parts = [f"{_head(text, what, back)}"]
+    left = DIGEST_CHARS
+    held: list[str] = []
+    for place, name in at:
+        if held and len(name) + 2 > left:
+            parts[-1] += f"{_digest(held)}]"
+            parts.append(f"[ctxtop {mark(text)}: from line {text.count(_LINE_END, 0, place) + 1}.")
+            held, left = [], DIGEST_CHARS
+        held.append(name)
+        left -= len(name) + 2
+    return "\n".join([*parts[:-1], f"{parts[-1]}{_digest(held)}]"])
+
+
+def _head(text: str, what: str, back: str) -> str:
+    said = f"[ctxtop {mark(text)}: {quote(what, _WHAT_CHARS)}; {len(text):,} chars left out. {back}"
+    return said.rstrip()
+
+
+def pointer(text: str, why: str, names: Iterable[str] = ()) -> str:
+    """Say in POINTER_BYTES that a text stands elsewhere, or was overtaken.
+
+    Where `names` stand nowhere else they come after it, as in a stub.
+    """
     start = f"[ctxtop {mark(text)}: "
     room = POINTER_BYTES - len(start) - 1
-    return f"{start}{why.encode()[:room].decode('utf-8', 'ignore')}]"
+    return f"{start}{why.encode()[:room].decode('utf-8', 'ignore')}{_digest(names)}]"
 
 
-def digest_of(text: str, chars: int = DIGEST_CHARS) -> str:
-    """List the identifiers and paths of a text in their order, each once and whole."""
-    return ", ".join(_fitting(names_in_order(text), chars))
+def _digest(names: Iterable[str]) -> str:
+    found = ", ".join(_fitting(names, DIGEST_CHARS))
+    return f" It names: {found}" if found else ""
 
 
 def is_worth(text: str, replacement: str) -> bool:
@@ -79,8 +105,7 @@ def _fitting(names: Iterable[str], chars: int) -> list[str]:
     found: list[str] = []
     left = chars
     for name in names:
-        if len(name) + 2 > left:
-            break
-        found.append(name)
-        left -= len(name) + 2
+        if len(name) + 2 <= left:
+            found.append(name)
+            left -= len(name) + 2
     return found

@@ -56,6 +56,8 @@ class Subject:
     held_by: Callable[[str], str | None]
     """Says what has a session open ("process 4711"); None where nothing has."""
     patience: Patience = Patience()
+    automatic: str | None = None
+    """Why ctxtop changes it by itself; None where a person asked."""
 
     def resume_command(self, session_id: str) -> str:
         """Say how a person goes on with a session; the client finds it only from its folder."""

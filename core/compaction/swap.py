@@ -2,6 +2,11 @@
 
 The old file keeps a second name until it is sure that nobody writes to it any more. Where
 somebody does, it gets its place back, with whatever the new one has gained.
+
+Where the system knows leases nobody can have the old file open to write unseen. Where it does
+not (a network's file system, another system than Linux) one race is left: a process that opened
+the file before it was replaced, and writes for the first time later than `Patience.quiet` after.
+The client opens, appends and closes in one go.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from .swap import swap
 from .verify import verify_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from .image import Written
     from .plan import Operation
@@ -48,8 +48,8 @@ class Undone(msgspec.Struct, frozen=True):
     """Of the file's first bytes, without what was appended since."""
 
 
-def undo(receipt_id: str, operation: int | None, subject: Subject) -> Undone:
-    """Take a receipt back, or one operation of it; `subject` is the session that it wrote.
+def undo(receipt_id: str, operations: int | Collection[int] | None, subject: Subject) -> Undone:
+    """Take a receipt back, or some operations of it; `subject` is the session that it wrote.
 
     Raises NotAppliedError where a check says no, OSError; then nothing has changed.
     """
@@ -66,22 +66,21 @@ def undo(receipt_id: str, operation: int | None, subject: Subject) -> Undone:
         if not found or found[0].now is None:
             raise refuse(Stop.NOTHING, "receipt", "nothing came about of it", "there is no need")
         receipt = found[0]
-        chosen = _chosen(receipt, operation)
+        chosen = _chosen(receipt, operations)
         written = _take_back(receipt, chosen, subject)
         return Undone(receipt.receipt_id, chosen, written.sha256)
 
 
-def _chosen(receipt: Receipt, operation: int | None) -> tuple[int, ...]:
+def _chosen(receipt: Receipt, operations: int | Collection[int] | None) -> tuple[int, ...]:
     every = range(len(receipt.plan.operations))
-    if operation is not None and operation not in every:
-        what_to_do = f"choose one from 0 to {len(every) - 1}"
-        raise refuse(Stop.NOTHING, "op", f"there is no operation {operation}", what_to_do)
+    wanted = {operations} if isinstance(operations, int) else set(operations or every)
+    strange = sorted(wanted - set(every))
+    if strange:
+        # A person counts them from 1.
+        why, what_to_do = f"there is no operation {strange[0] + 1}", f"choose 1 to {len(every)}"
+        raise refuse(Stop.NOTHING, "op", why, what_to_do)
     undone = receipt.now.undone if receipt.now else ()
-    chosen = tuple(
-        number
-        for number in every
-        if number not in undone and (operation is None or number == operation)
-    )
+    chosen = tuple(number for number in every if number not in undone and number in wanted)
     if not chosen:
         raise refuse(Stop.NOTHING, "undone", "it is undone already", "there is no need")
     return chosen

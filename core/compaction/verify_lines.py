@@ -76,9 +76,18 @@ def same_prompt(before: Json, after: Json, level: Harm) -> str | None:
     """V14: a person's words stay, unless prose was asked to go."""
     if level >= Harm.PROSE or before.get("type") != "user":
         return None
-    if [*_words(before)] != [*_words(after)]:
-        return "a person's words changed"
-    return None
+    old, new = [*_words(before)], [*_words(after)]
+    if not any(map(_is_said, old)):
+        # Nothing was said: recovery puts a placeholder there.
+        return None
+    same = len(old) == len(new) and not any(
+        was != now and _is_said(was) for was, now in zip(old, new, strict=True)
+    )
+    return None if same else "a person's words changed"
+
+
+def _is_said(words: object) -> bool:
+    return bool(str(words or "").strip())
 
 
 def valid_text(before: Json, after: Json, _level: Harm) -> str | None:

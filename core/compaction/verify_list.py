@@ -5,24 +5,21 @@ Each says what is wrong, or None. They compare: damage that was there before is 
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ..conversation import Entry, PieceKind, Role, messages_of
-from .plan import Append, Harm, Remove
+from .plan import Append, Harm, Remove, Replace
 from .project import is_call, is_result, project, waits_for_model
+from .verify_graph import same_graph, same_server_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from .plan import Operation
 
-
-_SERVER_CALL: Final = ("srvtoolu_", "mcptoolu_")
-"""How the ids of calls begin that the API itself answers, in the same message."""
 
 _PROTECTED: Final = frozenset({PieceKind.SUMMARY, PieceKind.AGENT_RETURN})
 
@@ -61,6 +58,16 @@ class Seen(msgspec.Struct, frozen=True):
         }
 
     @property
+    def said_otherwise(self) -> set[int]:
+        """Lines of which more was to change than what they hang on."""
+        return {
+            edit.line
+            for each in self.operations
+            for edit in each.edits
+            if isinstance(edit, Replace) and edit.pointer != "/parentUuid"
+        }
+
+    @property
     def added(self) -> set[str | None]:
         """Uuids of lines that were not there before."""
         return {each.uuid for each in self.after} - {each.uuid for each in self.before}
@@ -86,9 +93,12 @@ def same_list(seen: Seen) -> str | None:
         return _kept_but_not_sent(seen)
     removed, edited = seen.removed, seen.edited
     expected = [each.uuid for each in seen.listed if each.line not in removed]
-    changed = {each.uuid for each in seen.before if each.line in edited}
+    answers = {each.message_id for each in seen.before if each.line in edited} - {None}
+    changed = {
+        each.uuid for each in seen.before if each.line in edited or each.message_id in answers
+    }
     was = set(expected)
-    # What was empty and is filled is sent from now on: recovery does that.
+    # What was empty and is filled is sent from now on, with the thoughts of the same answer.
     found = [each.uuid for each in seen.sent if each.uuid in was or each.uuid not in changed]
     if found != expected:
         gone = len(was - set(found))
@@ -108,30 +118,10 @@ def _kept_but_not_sent(seen: Seen) -> str | None:
     return f"{len(lost)} lines that should stay would not be sent" if lost else None
 
 
-def same_graph(seen: Seen) -> str | None:
-    """V6: no new roots, orphans, circles or second lines with one uuid; our boundary is a root."""
-    for what, count in _DAMAGES:
-        old, now = count(seen.before), count(seen.after)
-        new = now - old
-        if what == "root":
-            # What followed the first line is the first when that goes.
-            new = Counter({uuid: n for uuid, n in new.items() if uuid not in seen.added})
-            new = new if new.total() > (old - now).total() else Counter()
-        if new:
-            return f"{sum(new.values())} new: {what}"
-    return None
-
-
 def same_pairs(seen: Seen) -> str | None:
     """V7: every call has its result right behind it, if it had."""
     new = _unpaired(seen.sent) - _unpaired(seen.listed)
     return f"call {min(new)} is no longer followed by its result" if new else None
-
-
-def same_server_pairs(seen: Seen) -> str | None:
-    """V8: what the API itself called stands in one message with its result, if it did."""
-    new = _parted(seen.after) - _parted(seen.before)
-    return f"call {min(new)} of the API's own has lost its result or its answer" if new else None
 
 
 def same_boundary(seen: Seen) -> str | None:
@@ -149,7 +139,7 @@ def same_boundary(seen: Seen) -> str | None:
     changed = [
         each
         for each in seen.before
-        if each.uuid in kept and each.line in seen.edited and _says_something(each)
+        if each.uuid in kept and each.line in seen.said_otherwise and _says_something(each)
     ]
     return f"line {changed[0].line}, which the last compaction keeps, changed" if changed else None
 
@@ -258,60 +248,6 @@ LIST_CHECKS: Final[tuple[tuple[str, Callable[[Seen], str | None]], ...]] = (
     ("V15", same_protected),
     ("V16", same_or_smaller),
 )
-
-
-def _roots(entries: Sequence[Entry]) -> Counter[str | None]:
-    return Counter(each.uuid for each in entries if each.uuid and each.parent is None)
-
-
-def _orphans(entries: Sequence[Entry]) -> Counter[str | None]:
-    there = {each.uuid for each in entries}
-    return Counter(each.uuid for each in entries if each.parent and each.parent not in there)
-
-
-def _duplicates(entries: Sequence[Entry]) -> Counter[str | None]:
-    counted = Counter(each.uuid for each in entries if each.uuid)
-    return Counter({uuid: n for uuid, n in counted.items() if n > 1})
-
-
-def _circling(entries: Sequence[Entry]) -> Counter[str | None]:
-    """Count the lines whose parents lead back to them or into a circle."""
-    parents = {each.uuid: each.parent for each in entries if each.uuid}
-    leads_out: set[str | None] = {None}
-    circling: set[str | None] = set()
-    for uuid in parents:
-        way: dict[str | None, None] = {}
-        at: str | None = uuid
-        while at in parents and at not in leads_out and at not in circling and at not in way:
-            way[at] = None
-            at = parents[at]
-        (circling if at in way or at in circling else leads_out).update(way)
-    return Counter(circling)
-
-
-_DAMAGES: Final = (
-    ("root", _roots),
-    ("orphan", _orphans),
-    ("duplicate uuid", _duplicates),
-    ("line in a circle", _circling),
-)
-
-
-def _parted(entries: Sequence[Entry]) -> set[str]:
-    """Name calls of an answer and results in an answer that do not stand in the same message."""
-    answers = [each for each in entries if each.role is Role.ASSISTANT]
-    calls, results = (
-        {
-            piece.tool_use_id or "": each.message_id
-            for each in answers
-            for piece in each.pieces
-            if is_half(piece)
-        }
-        for is_half in (is_call, is_result)
-    )
-    # A person's client answers the other calls.
-    own = {uuid for uuid in calls if uuid.startswith(_SERVER_CALL)} | results.keys()
-    return {uuid for uuid in own if calls.get(uuid, "") != results.get(uuid, "")}
 
 
 def _says_something(entry: Entry) -> bool:

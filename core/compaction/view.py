@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from ..conversation import Entry, Piece  # noqa: TC001 -- msgspec reads them
+from .holders import Holders, spoken
 from .pointer import Span, find_value
 from .text_hash import text_hash
 
@@ -134,6 +136,7 @@ class View:
         counted = Counter(each.line for each in self.slots)
         self._alone: Final = {number for number, pieces in counted.items() if pieces == 1}
         self._settled: Final[set[int]] = set()
+        self._changed: Final[set[int]] = set()
         self._held: Final[dict[int, tuple[bytes, Any]]] = {}
         self._long_line, self._long = 0, (b"", None)
         self._spans: Final[dict[tuple[int, str], Span]] = {}
@@ -142,6 +145,11 @@ class View:
     def tokens(self) -> int:
         """What the conversation and what stands before it takes now, estimated."""
         return self.overhead + sum(each.tokens for each in self.slots)
+
+    @cached_property
+    def holders(self) -> Holders:
+        """Count which pieces hold a name; the texts are read for it, once."""
+        return Holders(self._texts())
 
     def call_of(self, slot: Slot) -> Slot | None:
         """Give the call that a result answers."""
@@ -163,6 +171,15 @@ class View:
         """Say whether a slot may be changed, and none of the operations so far does."""
         free = slot.protected is None and not slot.replaced
         return free and slot.line not in self._settled
+
+    def is_changed(self, slot: Slot) -> bool:
+        """Say whether an operation was found that changes a slot: no other one can."""
+        return slot.place in self._changed
+
+    def change(self, slot: Slot, before: str, after: str) -> None:
+        """Learn that an operation changes a slot, and what it says then."""
+        self._changed.add(slot.place)
+        self.holders.replace(before, after)
 
     def settle(self, number: int) -> None:
         """Learn that an operation changes a line: if it holds one piece, others pass it over."""
@@ -192,6 +209,15 @@ class View:
     def count_as(self, slot: Slot, text: str) -> int:
         """Estimate what a slot would take with another text and no picture."""
         return self.count(replace(slot.piece, text=text, media=0))
+
+    def _texts(self) -> Iterator[str]:
+        counted: set[tuple[int, str | None]] = set()
+        for slot in self.slots:
+            if slot.replaced:
+                yield slot.piece.text
+            elif (slot.line, slot.call) not in counted:
+                counted.add((slot.line, slot.call))
+                yield spoken(self.value(slot.line), slot.call)
 
     def _load(self, number: int) -> tuple[bytes, Any]:
         if number == self._long_line:

@@ -108,6 +108,10 @@ def envelope_of(last: Mapping[str, Any]) -> Envelope:
 
 
 def _ids(whole: Whole, summary: str, uuids: Sequence[str]) -> tuple[str, str]:
-    """Name the two lines by what they say: the same plan has the same ids."""
-    seed = "\n".join([whole.envelope.last_uuid, *uuids, summary])
-    return str(uuid5(_OURS, f"boundary {seed}")), str(uuid5(_OURS, f"summary {seed}"))
+    said = "\n".join([*uuids, summary])
+    return id_of(whole, "boundary", said), id_of(whole, "summary", said)
+
+
+def id_of(whole: Whole, kind: str, said: str) -> str:
+    """Name a line of ours by what it says: the same plan has the same ids."""
+    return str(uuid5(_OURS, f"{kind} {whole.envelope.last_uuid}\n{said}"))

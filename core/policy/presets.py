@@ -131,6 +131,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         ),
         "compact.strategy": "summary_buffer",
         "summary.model": "gemini-2.5-flash-lite",
+        "summary.max_tokens": 500,
     },
     "claude-memory": {
         **_ALONE,

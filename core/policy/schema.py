@@ -36,6 +36,9 @@ OFF: Final = "off"
 NATIVE: Final = "native"
 """The word for what the client itself decides."""
 
+AUTO: Final = "auto"
+"""The word for what follows from the size of what is at hand."""
+
 DEFAULT_PRESET: Final = "default"
 
 PRESET_NAMES: Final = (
@@ -185,6 +188,7 @@ _KEYS: Final = (
         "the smallest window that is very large",
     ),
     Key("compact.strategy", Word(_STRATEGIES), "native", "", "how a context is made smaller"),
+    Key("compact.by", Word(("plan", "client")), "plan", "", "who does it in mode auto"),
     Key("compact.min_messages", _COUNT, 6, "messages", "below this nothing is compacted"),
     Key("compact.min_tokens", _TOKENS, 50_000, "tokens", "below this nothing is compacted"),
     Key(
@@ -208,8 +212,14 @@ _KEYS: Final = (
     ),
     Key("compact.midpoint", Number(0.01, 2), 0.90, "ratio", "where medium begins"),
     Key("summary.model", Text(), "cheap", "", "cheap, session, or a model's id"),
-    Key("summary.max_tokens", _TOKENS, 500, "tokens", "the summary's size"),
-    Key("summary.max_words", Whole(0, 1_000_000), 1000, "words", "the summary's size"),
+    Key(
+        "summary.max_tokens",
+        Whole(0, MOST_TOKENS, AUTO),
+        AUTO,
+        "tokens",
+        "the summary's size; auto is 8 % of what leaves, 12,000 at the most",
+    ),
+    Key("summary.max_words", Whole(1, 1_000_000), 1000, "words", "what a model is asked for"),
     Key("summary.template", Word(_TEMPLATES), "four_section", "", "what it is asked for"),
     Key("summary.preserve_decisions", Flag(), _YES, "", "decisions are kept"),
     Key("summary.preserve_tool_results", Flag(), _YES, "", "results of tools are kept"),
@@ -229,7 +239,6 @@ _KEYS: Final = (
         "what is tried after a prompt that is too long",
     ),
     Key("recovery.auto", Flag(), _NO, "", "recover without being asked"),
-    Key("recovery.auto_resume", Flag(), _NO, "", "go on after an error of thinking"),
     Key("recovery.aggressive", Flag(), _NO, "", "truncate many results at once"),
     Key("recovery.dcp", Flag(), _NO, "", "prune what is superseded"),
     Key("recovery.target_ratio", _RATIO, 0.5, "ratio", "truncated until this is in use"),

@@ -275,7 +275,7 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
             GROUP BY a.prompt)),
     v.status, v.name, v.tmux,
-    f.mtime_ns
+    f.mtime_ns, s.forked_from
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

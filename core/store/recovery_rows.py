@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..compaction.recovery.attempt import freed
 from ..compaction.recovery.run import AT_WORK, Run
 from .database import write
 from .records import records
@@ -33,8 +35,16 @@ _FORGET_AUTOMATIC: Final = """
 """
 
 
+_BREAK_OFF: Final = """
+    UPDATE automatic_run SET outcome = 'broken off', ended_at = ? WHERE outcome IS NULL AND at < ?
+"""
+
+LOST_MS: Final = 1_800_000
+"""An automatic run that has not ended after this long will not: it takes minutes."""
+
+
 class AutomaticRun(msgspec.Struct, frozen=True):
-    """A compaction that nobody asked for by hand; times are ms since 1970."""
+    """What was done to a session that nobody asked for by hand; times are ms since 1970."""
 
     session_id: str
     at: int
@@ -43,15 +53,28 @@ class AutomaticRun(msgspec.Struct, frozen=True):
     outcome: str | None = None
     """How it ended; None while it runs, or where ctxtop was ended meanwhile."""
     ended_at: int | None = None
+    left_tokens: int | None = None
+    """What it left of the context; None where it failed, and where it was about no context."""
+    receipt: str | None = None
+    """Of what was written; None where nothing was."""
+
+
+_RUN_COLUMNS: Final = ", ".join(AutomaticRun.__struct_fields__)
 
 
 def read_run(db: sqlite3.Connection, session_id: str) -> Run | None:
     """Give a session's recovery; None where there is none, or none that this version reads."""
     row = db.execute("SELECT run FROM recovery_run WHERE session_id = ?", [session_id]).fetchone()
-    if row is None:
-        return None
+    return _decoded(row[0]) if row else None
+
+
+def _freed(seen: Run, now_ms: int, kept: Run | None) -> Run:
+    return freed(kept or seen, now_ms)
+
+
+def _decoded(run: str) -> Run | None:
     try:
-        return msgspec.json.decode(row[0], type=Run)
+        return msgspec.json.decode(run, type=Run)
     except (msgspec.DecodeError, ValueError):
         return None
 
@@ -71,8 +94,15 @@ def change_run(db: sqlite3.Connection, session_id: str, change: Callable[[Run | 
 
 
 def clean_runs(db: sqlite3.Connection, now_ms: int) -> None:
-    """Forget the runs of sessions that are gone, and old ones (002-102, 002-103)."""
+    """Forget the runs of sessions that are gone, and old ones (002-102, 002-103).
+
+    Locks of processes that have ended are released, and automatic runs of theirs are over.
+    """
+    for run in all_runs(db):
+        if freed(run, now_ms) != run:
+            change_run(db, run.found.session_id, partial(_freed, run, now_ms))
     with write(db):
+        db.execute(_BREAK_OFF, [now_ms, now_ms - LOST_MS])
         for forget in (_FORGET_RUNS, _FORGET_AUTOMATIC):
             db.execute(forget, [now_ms - KEPT_MS])
 
@@ -82,8 +112,7 @@ def automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRun]:
     return records(
         AutomaticRun,
         db,
-        "SELECT session_id, at, reason, outcome, ended_at FROM automatic_run"
-        " WHERE at >= ? ORDER BY at",
+        f"SELECT {_RUN_COLUMNS} FROM automatic_run WHERE at >= ? ORDER BY at",
         [since_ms],
     )
 
@@ -99,15 +128,41 @@ def begin_automatic(db: sqlite3.Connection, run: AutomaticRun, last: int) -> boo
         ).fetchone()
         if row is None:
             db.execute(
-                "INSERT INTO automatic_run VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(run)
+                f"INSERT INTO automatic_run ({_RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                msgspec.structs.astuple(run),
             )
     return row is None
 
 
-def end_automatic(db: sqlite3.Connection, run: AutomaticRun, outcome: str, now_ms: int) -> None:
-    """Note how a run ended."""
+def end_automatic(db: sqlite3.Connection, run: AutomaticRun) -> None:
+    """Note how a run ended, what it left, and its receipt."""
     with write(db):
         db.execute(
-            "UPDATE automatic_run SET outcome = ?, ended_at = ? WHERE session_id = ? AND at = ?",
-            [outcome, now_ms, run.session_id, run.at],
+            "UPDATE automatic_run SET outcome = ?, ended_at = ?, left_tokens = ?, receipt = ?"
+            " WHERE session_id = ? AND at = ?",
+            [run.outcome, run.ended_at, run.left_tokens, run.receipt, run.session_id, run.at],
         )
+
+
+def answered_since(
+    db: sqlite3.Connection, session_id: str, at: int
+) -> tuple[int | None, int | None]:
+    """Give the least and the newest context of a session's answers since then, in tokens.
+
+    None where there was no answer.
+    """
+    found = [row[0] for row in db.execute(_ANSWERED, [session_id, at])]
+    return (min(found), found[-1]) if found else (None, None)
+
+
+_ANSWERED: Final = """
+SELECT r.context_tokens FROM response r JOIN file f USING (file_id)
+WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at > ?
+ORDER BY r.offset
+"""
+
+
+def all_runs(db: sqlite3.Connection) -> list[Run]:
+    """List all recoveries that are remembered, what was changed last first."""
+    rows = db.execute("SELECT run FROM recovery_run ORDER BY changed_at DESC")
+    return [run for row in rows if (run := _decoded(row[0]))]

@@ -61,6 +61,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     live_name: str | None
     tmux: str | None
     mtime_ns: int
+    forked_from: str | None
+    """The session that it was made from."""
 
 
 class AgentRow(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ MIGRATION_NAMES: Final = (
     "m014_saves",
     "m015_answers_given",
     "m016_recovery",
+    "m017_automatic",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

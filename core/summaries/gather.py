@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from ..compaction.holders import things_in, words_of
 from ..conversation import PieceKind, messages_of
 from . import errors, file_index
 from .anchors import AnchorSettings, find_anchors
-from .artifacts import artifacts_of, input_of
+from .artifacts import artifacts_of, input_of, texts_in
 from .errors import mishaps
 from .fact import Fact, Part, as_data, fact, merge, one_line
 from .file_index import SHELLS, index_files
 from .importance import SPOKEN, score_message
+from .names import hides_secret
 from .prompts import constraints_of, prompts_of
 from .running import running_jobs
 from .todos import IN_PROGRESS, TODO_TOOLS, TodoList
@@ -23,7 +26,7 @@ from .todos import IN_PROGRESS, TODO_TOOLS, TodoList
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..conversation import Entry
+    from ..conversation import Entry, Piece
     from .artifacts import Artifacts
 
 GOAL_CHARS: Final = 300
@@ -32,8 +35,8 @@ GOAL_CHARS: Final = 300
 ANCHOR_CHARS: Final = 1_500
 """Of an anchored message: an answer's end, in which it says what it found."""
 
-NAMES_KEPT: Final = 200
-"""The highest ranked; more than a budget ever takes."""
+NAMES_KEPT: Final = 2_000
+"""The highest ranked: 12k tokens of them, and the budget decides how many stay."""
 
 CHECKED: Final = re.compile(
     r"\b(?:pytest|tox|nox|ctest|jest|vitest|mypy|ruff|eslint|tsc)\b"
@@ -43,6 +46,11 @@ CHECKED: Final = re.compile(
 
 FILES_WITH_COMMANDS: Final = 30
 """The newest, whose last command is told: what is older was worked on since."""
+
+_REFERRING: Final = frozenset({PieceKind.PROMPT, PieceKind.TEXT, PieceKind.TOOL_INPUT})
+"""Who refers to a thing: that a tool prints its name again says nothing."""
+
+_HASH: Final = re.compile("[0-9a-f]{7,40}")
 
 _RECENT: Final = 0.3
 """What a fact loses with age, at the most: the oldest of a kind weighs so much less."""
@@ -81,7 +89,7 @@ def gather(source: Source, earlier: Sequence[Fact] = ()) -> tuple[Fact, ...]:
         *_checks(entries),
         *_running(entries),
         *_anchored(away, source.anchors),
-        *_names(known),
+        *_names(away, known),
         *_next(entries, source.kept),
         *_hints(source, away),
     ]
@@ -128,7 +136,7 @@ def _files(entries: Sequence[Entry], earlier: Sequence[Fact]) -> list[Fact]:
             # All that was changed comes before what was said about it (Q7).
             0.94 - 0.04 * _age(rank, states)
             if state.changed
-            else 0.6 - _RECENT * _age(rank, states),
+            else 0.7 - _RECENT * _age(rank, states),
             state.path,
         )
         for rank, state in enumerate(states)
@@ -220,12 +228,37 @@ def _anchored(away: Sequence[Entry], settings: AnchorSettings) -> list[Fact]:
     return sorted(found, key=lambda each: each.line)
 
 
-def _names(known: Artifacts) -> list[Fact]:
-    names = known.names[:NAMES_KEPT]
+def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
+    """List what is named, by how many lines of the person and the model refer to it."""
+    used = {name.text: rank for rank, name in enumerate(known.names)}
+    referred: Counter[str] = Counter()
+    for entry in away:
+        found: dict[str, bool] = {}
+        for piece in entry.pieces:
+            text = f"{piece.path or ''}\n{_said(piece)}"
+            for thing in things_in(text, words_of(text)):
+                found[thing] = found.get(thing, False) or piece.kind in _REFERRING
+        referred.update({thing: int(refers) for thing, refers in found.items()})
+    names = sorted(referred, key=lambda name: (-referred[name], used.get(name, len(used))))
+    shown = [
+        name
+        for name in names
+        # A hash that nobody refers to says nothing, and a comma parts the names of a list.
+        if (referred[name] or not _HASH.fullmatch(name))
+        and ", " not in name
+        and not hides_secret(name)
+    ][:NAMES_KEPT]
     return [
-        fact(Part.NAME, name.text, 0, 0.4 - _RECENT * _age(rank, names))
-        for rank, name in enumerate(names)
+        fact(Part.NAME, name, 0, 0.4 - _RECENT * _age(rank, shown))
+        for rank, name in enumerate(shown)
     ]
+
+
+def _said(piece: Piece) -> str:
+    """Give a piece's words; of a call its values, without the escapes of JSON."""
+    if piece.kind is not PieceKind.TOOL_INPUT:
+        return piece.text
+    return "\n".join(text for _, text in texts_in(input_of(piece)))
 
 
 def _next(entries: Sequence[Entry], kept: frozenset[int]) -> list[Fact]:

@@ -11,6 +11,7 @@ import msgspec
 
 from ..compaction.compression_trigger import CompressionLevel
 from .budget import SOURCE_SHARE, Budget, Summary, most, sum_up
+from .words import PREFACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,7 @@ def hierarchical_summarise(
     budget: Budget,
     levels: int,
     count: CountTokens = most,
+    preface: str = PREFACE,
 ) -> tuple[Summary, ...]:
     """Give one summary for each level, each in half the budget of the one before (003-20).
 
@@ -56,7 +58,7 @@ def hierarchical_summarise(
     left = tuple(facts)
     for level in range(max(1, levels)):
         halved = Budget(budget.tokens >> level, budget.prompt_tokens >> level)
-        made = sum_up(left, template, halved, count)
+        made = sum_up(left, template, halved, count, preface)
         found.append(made)
         left = made.facts
     return tuple(found)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -71,8 +70,6 @@ class Result(NamedTuple):
     """All sessions under one way to compact."""
 
     sessions: tuple[Judged, ...]
-    seconds: float = 0.0
-    """That it took to compact all of them once."""
 
     def figures(self, floor: int = 0) -> Figures:
         """Add up the sessions above a floor."""
@@ -221,22 +218,19 @@ def _treat(peer: Cozempic, prescription: str, path: Path) -> bytes:
 def of_way(cases: Sequence[Case], compact: Compact, folder: Path) -> Result:
     """Judge one way to compact over sessions."""
     found: list[Judged] = []
-    seconds = 0.0
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
     for case in cases:
-        started = time.perf_counter()
         try:
             data = compact(case.path)
         except RefusedError:
             found.append(Judged(case.size, untouched(case)))
             continue
-        seconds += time.perf_counter() - started
         after = scratch / case.path.name
         after.write_bytes(data)
         figures = judge(case, sent_from(after), data)
         found.append(Judged(case.size, figures, replay(case, compact, scratch)))
-    return Result(tuple(found), seconds)
+    return Result(tuple(found))
 
 
 def print_boundaries(folder: Path) -> None:
@@ -290,8 +284,7 @@ def head() -> str:
     """Name the columns."""
     names = [f"{name:>8}" for name, _ in COLUMNS]
     more = [
-        f"{name:>7}"
-        for name in ("regret", "again", "pays", "denser", "refused", "grown", "empty", "s")
+        f"{name:>7}" for name in ("regret", "again", "pays", "denser", "refused", "grown", "empty")
     ]
     more[4] = f"{'refused':>8}"
     return f"{'':30}" + "".join(names) + "".join(more)
@@ -307,7 +300,6 @@ def row(name: str, result: Result) -> str:
         f"{'–' if paid is None else f'{paid:.0f}':>7}"
         f"{'–' if denser is None else f'{denser:.2f}':>7}"
         f"{figures.refused:>5}/{figures.sessions:<2}{figures.grown:>7}{figures.empty:>7}"
-        f"{result.seconds:>7.1f}"
     )
 
 

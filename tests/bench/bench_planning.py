@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ctxtop.collectors.transcripts.conversation import entries_from
+from ctxtop.core.compaction.limits import UNLIMITED
 from ctxtop.core.compaction.line_file import open_lines
 from ctxtop.core.compaction.plan import Harm
 from ctxtop.core.compaction.plan_whole import plan_whole
@@ -102,7 +103,16 @@ def write_named(path: Path, name: str) -> None:
 
 def plan(path: Path, counter: Estimator) -> Plan:
     """Plan as a person does who allows stubs."""
-    return plan_transcript("s", path, entries_from, counter.of, aim=Aim(Harm.INPUTS))
+    return _plan(path, counter, Harm.INPUTS)
+
+
+def plan_file_only(path: Path, counter: Estimator) -> Plan:
+    """Plan as a person does who makes the file smaller alone."""
+    return _plan(path, counter, Harm.FILE_ONLY)
+
+
+def _plan(path: Path, counter: Estimator, level: Harm) -> Plan:
+    return plan_transcript("s", path, entries_from, counter.of, aim=Aim(level), largest=UNLIMITED)
 
 
 def plan_summary(path: Path, counter: Estimator) -> Plan:
@@ -111,7 +121,7 @@ def plan_summary(path: Path, counter: Estimator) -> Plan:
     def make(whole: Whole, _view: View) -> Operation | Refusal:
         return summarise(whole, KEPT_MESSAGES, ELEVEN)
 
-    return plan_whole("s", path, entries_from, counter.of, make)
+    return plan_whole("s", path, entries_from, counter.of, make, largest=UNLIMITED)
 
 
 PLANS: Final = {"plan": plan, "summary": plan_summary}

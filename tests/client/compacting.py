@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
 from ctxtop.core.compaction.project import project
 from ctxtop.core.conversation import PieceKind
+from ctxtop.core.thinking import is_of_another
 from ctxtop.core.tokens import estimate_tokens
 
 from .counting import FACTOR, MEDIA_TOKENS, count_request
@@ -78,8 +79,9 @@ def resume(
     path = path_of(lab, session_id)
     size = path.stat().st_size
     entries = read_conversation(path)
-    before = project(entries)
-    turn = lab.turn(prompt, resume=session_id, model=_model_of(entries), more=more)
+    model = _model_of(entries)
+    before = _sent_to(model, entries)
+    turn = lab.turn(prompt, resume=session_id, model=model, more=more)
     assert turn.code == 0, (what, turn.out)
     asked: Json = next(one for one in turn.exchanges if is_main(one, session_id))
     entries = read_conversation(path)
@@ -90,14 +92,15 @@ def resume(
     )
     # Which line is its newest the client may write down again only after the answer.
     stale = {entry.offset for entry in entries if entry.leaf and entry.offset < size}
-    sent = project([each for each in entries if each.offset < answer and each.offset not in stale])
+    known = [each for each in entries if each.offset < answer and each.offset not in stale]
+    sent = _sent_to(model, known)
     messages = asked["body"]["messages"]
     if any(message["role"] == "system" for message in messages):
         assert lines_told(sent) == lines_received(messages), what
     else:
         assert told(sent) == received(messages), what
-    known = [entry.uuid for entry in sent if entry.offset < size]
-    assert [entry.uuid for entry in before] == known, what
+    held = [entry.uuid for entry in sent if entry.offset < size]
+    assert [entry.uuid for entry in before] == held, what
     return asked
 
 
@@ -124,6 +127,16 @@ def prove(lab: Lab, session_id: str, edit: Callable[[Path], Edited], what: str) 
     real = count_request(after["body"])
     assert abs(predicted - real) <= NEAR * real, f"{what}: {predicted} predicted, {real} sent"
     return Proved(count_request(before["body"]), real, predicted)
+
+
+def _sent_to(model: str, entries: list[Entry]) -> list[Entry]:
+    """Project for a model; each line of the lab's transcripts holds one block."""
+    return [
+        entry
+        for entry in project(entries)
+        if not is_of_another(entry, model)
+        or any(piece.kind is not PieceKind.THINKING for piece in entry.pieces)
+    ]
 
 
 def _answers(asked: Json) -> list[str]:

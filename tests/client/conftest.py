@@ -21,13 +21,29 @@ if TYPE_CHECKING:
 _LEDGER = pytest.StashKey[Ledger]()
 _PROOFS = pytest.StashKey[Proofs]()
 _RATIOS = pytest.StashKey[dict[str, list[float]]]()
+_TABLE = pytest.StashKey["Table"]()
 
 INVALID = "invalid_requests"
 """Marks a test that lets the client send what the API refuses."""
 
 
+class Table:
+    """Rows that the end of a run shows."""
+
+    def __init__(self) -> None:
+        self.titles: dict[str, list[str]] = {}
+
+    def add(self, title: str, *cells: object) -> None:
+        """Add a row below a title."""
+        self.titles.setdefault(title, []).append("  ".join(map(str, cells)))
+
+    def lines(self) -> list[str]:
+        """Give the titles, each with its rows."""
+        return [line for title, rows in self.titles.items() for line in (title, *rows)]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    words = "prove every strategy on every session of the lab, in every mode"
+    words = "prove every pair of the lab's sessions, strategies, steps and modes, which takes long"
     parser.addoption("--all-pairs", action="store_true", help=words)
 
 
@@ -35,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger()
     config.stash[_PROOFS] = Proofs()
     config.stash[_RATIOS] = {}
+    config.stash[_TABLE] = Table()
     config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
 
 
@@ -42,7 +59,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     terminalreporter.write_line(str(config.stash[_LEDGER]))
-    for line in config.stash[_PROOFS].table():
+    for line in (*config.stash[_PROOFS].table(), *config.stash[_TABLE].lines()):
         terminalreporter.write_line(line)
     for way, found in config.stash[_RATIOS].items():
         sizes = f"planned for one token sent: {min(found):.3f} to {max(found):.3f}"
@@ -105,3 +122,9 @@ def terminal() -> None:
     """Tests of the interactive client need tmux."""
     if shutil.which("tmux") is None:
         pytest.skip("there is no `tmux`")
+
+
+@pytest.fixture
+def table(pytestconfig: pytest.Config) -> Table:
+    """What the end of the run shows."""
+    return pytestconfig.stash[_TABLE]

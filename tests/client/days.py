@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+SLOWLY: Final = "pause:0.03&&&"
+"""A result may be there before the next call, or not."""
+
 LONG: Final = 9_000
 """Characters of what an older client wrote into a line that no request holds."""
 
@@ -51,6 +54,8 @@ class Worker:
     model: str = SMALL
     arrange: Callable[[Iterable[list[str]]], list[str]] = one_by_one
     thinks: bool = False
+    pace: str = ""
+    """Part of each answer's script: how fast it streams."""
     session_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     begun: bool = False
 
@@ -69,8 +74,8 @@ class Worker:
 
     def does(self, what: str, answers: Iterable[str]) -> None:
         """Let the model give some answers."""
-        thought = f"think:{what} it is.&&&" if self.thinks else ""
-        self.says(f"{what}. {' '.join(f'[[{thought}{each}]]' for each in answers)} [[say:ok]]")
+        begins = self.pace + (f"think:{what} it is.&&&" if self.thinks else "")
+        self.says(f"{what}. {' '.join(f'[[{begins}{each}]]' for each in answers)} [[say:ok]]")
 
     def works(self, number: int) -> None:
         """Do everything that a strategy looks for, but for what older clients wrote."""
@@ -144,7 +149,7 @@ def _alone(lab: Lab) -> str:
 
 
 def _together(lab: Lab) -> str:
-    worker = Worker(lab, LARGE, side_by_side, thinks=True)
+    worker = Worker(lab, LARGE, side_by_side, thinks=True, pace=SLOWLY)
     worker.works(2)
     worker.changes(aged)
     worker.ends()
@@ -161,7 +166,7 @@ def _thoughtful(lab: Lab) -> str:
 
 def _compacted(lab: Lab) -> str:
     """The client made a summary, and everything was done again."""
-    worker = Worker(lab, SMALL, side_by_side, thinks=True)
+    worker = Worker(lab, SMALL, side_by_side, thinks=True, pace=SLOWLY)
     worker.works(4)
     worker.says("/compact keep")
     worker.works(5)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from . import mcp_server
 from .edits import compacted, spoken, write_edited
 from .images import png
-from .lab import LARGE
+from .lab import LARGE, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,14 @@ def _thinking(lab: Lab) -> str:
         model=LARGE,
     ).session_id
     lab.turn("Second. [[think:U.&&&bash:seq 3 90]] [[say:y]]", resume=session_id, model=LARGE)
+    return session_id
+
+
+def _another_model(lab: Lab) -> str:
+    """Two models thought: neither is sent what the other did."""
+    session_id = lab.turn("Go. [[think:a&&&bash:seq 9]] [[say:ok]]", model=LARGE).session_id
+    lab.turn("On. [[think:b&&&bash:seq 8]] [[say:ok]]", resume=session_id, model=SMALL)
+    lab.turn("Back. [[think:c&&&bash:seq 7]] [[say:ok]]", resume=session_id, model=LARGE)
     return session_id
 
 
@@ -224,6 +232,7 @@ TALKS: Final[dict[str, Callable[[Lab], str]]] = {
     "side by side": _side_by_side,
     "streamed": _streamed,
     "thinking": _thinking,
+    "another model": _another_model,
     "edits": _edits,
     "agents": _agents,
     "images": _images,

@@ -8,18 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pytest
 from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.announced import announced_again
-from ctxtop.core.compaction.plan import Harm, Plan
-from ctxtop.core.compaction.planning import plan_transcript
 from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.protect import Protection
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.subject import Patience, Subject
 
-from .compacting import ApiCounter, Edited, prove, tokens_of
+from .compacting import Edited, prove, tokens_of
 from .edits import compacted, results, spoken, write_edited
 from .talks import TALKS
 
@@ -33,11 +27,6 @@ Json = dict[str, Any]
 Lines = list[Json]
 
 KINDS: Final = ("side by side", "thinking", "edits", "images", "compacted twice")
-
-NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
-"""So little that a session of a few turns has something to give."""
-
-AT_ONCE: Final = Patience(idle=0.0)
 
 
 def stub(lines: Lines) -> Lines:
@@ -102,32 +91,6 @@ def test_an_edit(
     session_id = TALKS[kind](lab)
     lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=_model(lab, session_id))
     prove(lab, session_id, lambda path: write(path, edit), kind)
-
-
-def plan_of(path: Path, level: Harm) -> Plan:
-    plan = plan_transcript(
-        path.stem,
-        path,
-        read_conversation,
-        lambda _model: ApiCounter(),
-        aim=Aim(level),
-        protection=NEWEST,
-    )
-    # What is too little to pay off is proved all the same.
-    refused = tuple(each for each in plan.refused if each.check != "futile")
-    return msgspec.structs.replace(plan, refused=refused)
-
-
-def subject_of(lab: Lab, path: Path) -> Subject:
-    return Subject(
-        session_id=path.stem,
-        transcript=path,
-        cwd=str(lab.project),
-        state=lab.root / "ours",
-        read=read_conversation,
-        held_by=lambda _session: None,
-        patience=AT_ONCE,
-    )
 
 
 def _model(lab: Lab, session_id: str) -> str:

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm
 from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.undo import undo
 
 from .compacting import resume
 from .edits import answers, write_edited
 from .lab import LARGE
 from .talks import TALKS, path_of
-from .test_compacting import plan_of, subject_of
 from .ways import LATER, MORE, PROMPT_TOKENS, WAYS, Counting, Talk, begin, prove_way, up_to
 
 if TYPE_CHECKING:
@@ -37,9 +34,8 @@ if TYPE_CHECKING:
 KINDS = ("thinking", "edits", "compacted twice", "long day")
 """Without --all-pairs: every way has something to do on three of them."""
 
-FULL = 966_500
-"""Tokens read from the cache: with what else its request held the client would compact at once,
-and not without what a plan takes out."""
+TRIGGER = 967_000
+"""Of a window of 1,000,000 tokens: from here on the client compacts by itself."""
 
 COMPACTED = ["summary", "answer"]
 
@@ -134,24 +130,29 @@ def test_two_receipts_in_both_orders(
 
 
 def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -> None:
+    talk = begin(lab, "side by side")
+    lab.turn("And. [[bash:seq 1 60]] [[say:ok]]", resume=talk.path.stem, model=LARGE)
+    foreseen = up_to(Harm.INPUTS)(talk, talk.path)
+    half = (foreseen.before_tokens - foreseen.after_tokens) // 2
+
     def left_full(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         newest = answers(lines)[-1]["message"]
         for line in answers(lines):
             if line["message"]["id"] == newest["id"]:
-                line["message"]["usage"]["cache_read_input_tokens"] = FULL
+                # What is above the trigger by half of what the plan takes out.
+                counts = {"input_tokens": TRIGGER + half, "cache_creation_input_tokens": 0}
+                line["message"]["usage"] |= counts | {"cache_read_input_tokens": 0}
         return lines
 
-    session_id = TALKS["side by side"](lab)
-    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=LARGE)
-    path = path_of(lab, write_edited(path_of(lab, session_id), left_full))
+    path = path_of(lab, write_edited(talk.path, left_full))
     unedited = path.read_bytes()
-    plan = plan_of(path, Harm.MASKED)
+    plan = up_to(Harm.INPUTS)(talk, path)
     untold = tuple(each for each in plan.operations if each.strategy != "usage")
     assert len(untold) == len(plan.operations) - 1
 
     def sent(chosen: Plan, mode: Mode) -> tuple[list[str], Receipt]:
-        receipt = apply_plan(chosen, mode, subject_of(lab, path))
-        turn = lab.turn(LATER, resume=receipt.new_session_id or path.stem, model=LARGE)
+        receipt, written = talk.apply(path, chosen, mode)
+        turn = lab.turn(LATER, resume=written.stem, model=LARGE)
         assert turn.code == 0
         asked = [one for one in turn.exchanges if one["path"].endswith("/messages")]
         return [one["what"] for one in asked], receipt
@@ -164,5 +165,5 @@ def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -
     assert abs(told - plan.after_tokens) < PROMPT_TOKENS
     kinds, receipt = sent(plan, Mode.IN_PLACE)
     assert kinds == ["answer"]
-    undo(receipt.receipt_id, None, subject_of(lab, path))
+    talk.undo(receipt, path)
     assert path.read_bytes()[: len(unedited)] == unedited

@@ -10,7 +10,7 @@ import pytest
 
 from .compacting import resume
 from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
-from .talks import TALKS, path_of
+from .talks import SLOWLY, TALKS, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = (
     "Begin. [[think:plan&&&bash:seq 1 9&&&bash:seq 4 6]] [[bash:seq 7 9]] [[think:T.&&&say:ok]]"
 )
+STREAMED = (
+    f"Begin. [[{SLOWLY}&&&think:plan&&&bash:seq 1 9&&&bash:seq 4 6]]"
+    f" [[{SLOWLY}&&&bash:seq 7 9&&&bash:seq 2 3]] [[think:T.&&&say:ok]]"
+)
+"""The same with results written between an answer's calls."""
 
 _HOOK = """\
 import json, sys
@@ -59,18 +64,20 @@ def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    "edits",
+    ("prompt", "edits"),
     [
-        pytest.param(CUTS, id="cuts"),
-        pytest.param(BRANCHES, id="branches"),
-        pytest.param(DAMAGES, id="damages"),
-        pytest.param(BOUNDARIES, id="boundaries"),
+        pytest.param(SIDE_BY_SIDE, CUTS, id="cuts"),
+        pytest.param(STREAMED, CUTS, id="cuts, streamed"),
+        pytest.param(SIDE_BY_SIDE, BRANCHES, id="branches"),
+        pytest.param(SIDE_BY_SIDE, DAMAGES, id="damages"),
+        pytest.param(SIDE_BY_SIDE, BOUNDARIES, id="boundaries"),
+        pytest.param(STREAMED, BOUNDARIES, id="boundaries, streamed"),
     ],
 )
 def test_edited_transcripts(
-    lab: Lab, edits: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]
+    lab: Lab, prompt: str, edits: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]
 ) -> None:
-    path = path_of(lab, lab.turn(SIDE_BY_SIDE).session_id)
+    path = path_of(lab, lab.turn(prompt).session_id)
     for what, edit in edits.items():
         resume(lab, write_edited(path, edit), what)
 

@@ -88,31 +88,32 @@ class Talk:
             shutil.copytree(self.path.with_suffix(""), new.with_suffix(""))
         return new
 
-    def subject(self, path: Path) -> Subject:
-        """Say what is edited; nobody has it open."""
-        return Subject(
-            session_id=path.stem,
-            transcript=path,
-            cwd=str(self.lab.project),
-            state=self.lab.root / "ours",
-            read=read_conversation,
-            held_by=lambda _session: None,
-            patience=Patience(idle=0.0),
-        )
-
     def apply(self, path: Path, plan: Plan, mode: Mode) -> tuple[Receipt, Path]:
         """Carry a plan out; give the file that was written too."""
-        receipt = apply_plan(plan, mode, self.subject(path))
+        receipt = apply_plan(plan, mode, subject_of(self.lab, path))
         return receipt, path_of(self.lab, receipt.new_session_id or path.stem)
 
     def undo(self, receipt: Receipt, written: Path, operation: int | None = None) -> None:
         """Take a receipt back, or one operation of it."""
-        undo(receipt.receipt_id, operation, self.subject(written))
+        undo(receipt.receipt_id, operation, subject_of(self.lab, written))
 
     def says_what_it_said(self, path: Path) -> bool:
         """Go on, and say whether all is sent that was sent before."""
         again = said_before(resume(self.lab, path.stem, "taken back", LATER))
         return again[: len(self.before)] == self.before
+
+
+def subject_of(lab: Lab, path: Path) -> Subject:
+    """Say what is edited; nobody has it open."""
+    return Subject(
+        session_id=path.stem,
+        transcript=path,
+        cwd=str(lab.project),
+        state=lab.root / "ours",
+        read=read_conversation,
+        held_by=lambda _session: None,
+        patience=Patience(idle=0.0),
+    )
 
 
 def begin(lab: Lab, kind: str) -> Talk:

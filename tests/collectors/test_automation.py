@@ -1,22 +1,42 @@
-"""Automation in the collector: nothing without opt-in, nothing twice, everything kept."""
+"""Automation in the collector: nothing without opt-in, nothing twice, everything kept and told."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sqlite3
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.collectors import automation as module
-from ctxtop.collectors.asking import ask as asking
-from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
-from ctxtop.collectors.automation import LOOK_MS, LOST_MS, Automation
+from ctxtop.collectors import acting
+from ctxtop.collectors.acting import Act, Done
+from ctxtop.collectors.asking import ask as ask_module
+from ctxtop.collectors.asking.outcome import Outcome, Via
+from ctxtop.collectors.automation import LOOK_MS, Automation, Ways, own_ways
+from ctxtop.collectors.folder import Trouble
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.core.store.recovery_rows import AutomaticRun, automatic_runs
+from ctxtop.collectors.subjects import state_folder, subject_of
+from ctxtop.core.compaction.receipts import Mode, Receipts
+from ctxtop.core.compaction.undo import undo
+from ctxtop.core.store.recovery_rows import LOST_MS, AutomaticRun, automatic_runs
 
-from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
+from ..recovering import chain, turn
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    START_MS,
+    JsonLine,
+    append,
+    assistant,
+    refusal,
+    text,
+    user,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,32 +45,33 @@ if TYPE_CHECKING:
     from ctxtop.collectors.asking.ask import Subject
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.compaction.plan import Plan
     from ctxtop.core.store.writer import Writer
 
-NOW = START_MS + 3_600_000
-DONE = Outcome(SESSION, Via.PLUGIN, NOW, "b-1", 180_000, 24_000, 1.0)
+    from ..recorder import Recorder
+
+NOW = START_MS + 600_000
+TOLD = Trouble("compacted session 11111111 by itself", "≈ 50k tokens", "undo: …")
 
 
-class Client:
-    """Counts how often it was asked; it compacts, unless it is told to fail."""
+class Worker:
+    """Counts how often it was asked; it compacts, unless it is told otherwise."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Via]] = []
-        self.error: Exception | None = None
+        self.asked: list[str] = []
+        self.done = Done("compacted", TOLD, left_tokens=90_000, receipt="r1")
         self.may_end = threading.Event()
         self.may_end.set()
 
-    def __call__(self, subject: Subject, via: Via, text: str) -> Outcome:
-        self.asked.append((subject.session_id, via))
+    def __call__(self, act: Act) -> Done:
+        self.asked.append(act.session.session_id)
         assert self.may_end.wait(10)
-        if self.error:
-            raise self.error
-        return DONE
+        return self.done
 
 
 @pytest.fixture
-def client() -> Client:
-    return Client()
+def worker() -> Worker:
+    return Worker()
 
 
 @pytest.fixture
@@ -75,161 +96,481 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def session(claude: ClaudeFolder, project: Path) -> Callable[..., None]:
-    """Makes an open session that is this full."""
+def path(claude: ClaudeFolder) -> Path:
+    return claude.projects / PROJECT / f"{SESSION}.jsonl"
 
-    def make(tokens: int = 180_000, status: str = "idle", **fields: Any) -> None:  # noqa: ANN401
-        lines = [user(cwd=str(project)), assistant(context=tokens, cwd=str(project), **fields)]
-        write(claude.projects / PROJECT / f"{SESSION}.jsonl", lines)
-        began = int(psutil.Process().create_time() * 1000)
-        entry = {"pid": os.getpid(), "sessionId": SESSION, "startedAt": began, "status": status}
-        claude.sessions.mkdir(exist_ok=True)
-        path = claude.sessions / f"{os.getpid()}.json"
-        path.write_text(json.dumps(entry | {"updatedAt": began, "cwd": str(project)}))
+
+@pytest.fixture
+def session(path: Path, project: Path) -> Callable[..., None]:
+    """Makes a session that is this full and that nobody has open."""
+
+    def make(tokens: int = 175_000, **fields: Any) -> None:  # noqa: ANN401
+        write(path, [user(cwd=str(project)), assistant(context=tokens, cwd=str(project), **fields)])
 
     return make
 
 
+def opened(claude: ClaudeFolder, status: str) -> None:
+    """Let this process have the session open."""
+    began = int(psutil.Process().create_time() * 1000)
+    entry = {"pid": os.getpid(), "sessionId": SESSION, "startedAt": began, "status": status}
+    claude.sessions.mkdir(exist_ok=True)
+    text = json.dumps(entry | {"updatedAt": began})
+    (claude.sessions / f"{os.getpid()}.json").write_text(text)
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
 @pytest.fixture
 def started(
-    claude: ClaudeFolder, writer: Writer, collector: Collector, project: Path, clock: Clock
-) -> Callable[[Client], Automation]:
+    claude: ClaudeFolder,
+    writer: Writer,
+    collector: Collector,
+    project: Path,
+    clock: Clock,
+    told: list[str],
+) -> Callable[..., Automation]:
     """Reads what there is, as the collector does, and begins to automate."""
 
-    def start(client: Client) -> Automation:
+    def start(worker: Worker | None = None) -> Automation:
         collector.scan()
         files = PolicyFiles()
         files.look([str(project)])
-        return Automation(claude, writer, files, client, clock)
+
+        def noted(notice: Trouble) -> None:
+            told.append(str(notice))
+
+        ways = Ways(worker, worker, noted) if worker else own_ways(noted)
+        return Automation(claude, writer, files, ways, clock)
 
     return start
+
+
+def answer(project: Path, name: str, tokens: int, at: int) -> JsonLine:
+    return assistant(name, context=tokens, at=at, cwd=str(project))
 
 
 def kept(writer: Writer) -> list[AutomaticRun]:
     return automatic_runs(writer.connection, 0)
 
 
-def test_a_full_idle_session_is_asked(
+def looked(automation: Automation, clock: Clock, times: int = 1) -> None:
+    for _ in range(times):
+        automation.look()
+        automation.wait(10)
+        clock.now += LOOK_MS
+
+
+def test_a_full_session_that_has_ended_is_compacted(
     session: Callable[..., None],
-    started: Callable[[Client], Automation],
-    client: Client,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
     writer: Writer,
+    told: list[str],
 ) -> None:
     session()
-    automation = started(client)
-    automation.look()
-    automation.wait(10)
+    looked(started(worker), clock, 9)
     (run,) = kept(writer)
-    assert client.asked == [(SESSION, Via.PLUGIN)]
-    assert (run.session_id, run.at) == (SESSION, NOW)
-    assert "90% of its window is in use" in run.reason
-    assert run.outcome == "compacted via plugin: 180000 to 24000 tokens"
+    assert worker.asked == [SESSION]
+    assert (run.session_id, run.at, run.receipt) == (SESSION, NOW, "r1")
+    assert "88% of its window is in use" in run.reason
+    assert run.outcome == "compacted"
+    assert told == [str(TOLD)]
 
 
 def test_nothing_without_opt_in(
     session: Callable[..., None],
-    started: Callable[[Client], Automation],
-    client: Client,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
     project: Path,
     writer: Writer,
 ) -> None:
     session()
     (project / ".ctxtop.toml").write_text('mode = "suggest"\n')
-    automation = started(client)
-    automation.look()
-    automation.wait(10)
-    assert (client.asked, kept(writer)) == ([], [])
+    looked(started(worker), clock, 3)
+    assert (worker.asked, kept(writer)) == ([], [])
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"status": "busy"},
-        {"status": "waiting"},
-        {"tokens": 120_000},
-        {"model": "some-model-that-nobody-knows"},
-    ],
-)
+@pytest.mark.parametrize("how", [{"tokens": 120_000}, {"model": "some-model-that-nobody-knows"}])
 def test_nothing_where_a_condition_is_missing(
     session: Callable[..., None],
-    started: Callable[[Client], Automation],
-    client: Client,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
     how: dict[str, Any],
 ) -> None:
     session(**how)
-    automation = started(client)
-    automation.look()
-    automation.wait(10)
-    assert client.asked == []
+    looked(started(worker), clock, 3)
+    assert worker.asked == []
+
+
+@pytest.mark.parametrize("status", ["idle", "busy", "waiting", ""])
+def test_never_what_somebody_has_open_and_that_is_said_once(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    claude: ClaudeFolder,
+    told: list[str],
+    status: str,
+) -> None:
+    session()
+    opened(claude, status)
+    looked(started(worker), clock, 30)
+    assert worker.asked == []
+    assert len(told) == 1
+    assert "somebody has it open" in told[0]
+
+
+def test_not_at_once_after_the_last_line(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+) -> None:
+    session(at=60)
+    clock.now = START_MS + 60_000 + 119_999
+    automation = started(worker)
+    looked(automation, clock)
+    assert worker.asked == []
+    looked(automation, clock)
+    assert worker.asked == [SESSION]
 
 
 def test_no_double_run(
     session: Callable[..., None],
-    started: Callable[[Client], Automation],
-    client: Client,
+    started: Callable[..., Automation],
+    worker: Worker,
     clock: Clock,
     writer: Writer,
 ) -> None:
     session()
-    client.may_end.clear()
-    automation, other = started(client), started(client)
+    worker.may_end.clear()
+    automation, other = started(worker), started(worker)
     for _ in range(30):
         automation.look()
         other.look()
         clock.now += LOOK_MS
-    client.may_end.set()
+    worker.may_end.set()
     automation.wait(10)
-    assert len(client.asked) == 1
+    assert len(worker.asked) == 1
     assert len(kept(writer)) == 1
 
 
 def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
     session: Callable[..., None],
-    started: Callable[[Client], Automation],
-    client: Client,
+    started: Callable[..., Automation],
+    worker: Worker,
     clock: Clock,
     writer: Writer,
+    told: list[str],
 ) -> None:
     session()
-    client.error = NotCompactedError(Why.FAILED, "the client did not compact")
-    automation = started(client)
-    for _ in range(60):
-        automation.look()
-        automation.wait(10)
-        clock.now += LOOK_MS
+    notice = Trouble("session 11111111", "not touched by itself: the disk is full", "make room")
+    worker.done = Done("file: the disk is full", notice, check="file")
+    looked(started(worker), clock, 60)
     assert [run.at - NOW for run in kept(writer)] == [0, 60_000, 120_000]
-    assert {run.outcome for run in kept(writer)} == {"failed: the client did not compact"}
+    assert {run.outcome for run in kept(writer)} == {"file: the disk is full"}
+    # Each reason once, however often it is met.
+    assert [line.partition(": ")[2].partition(";")[0] for line in told] == [
+        "not touched by itself: the disk is full",
+        "not compacted by itself: 3 runs in 5 minutes: paused for 29 minutes more",
+    ]
+
+
+def test_what_was_refused_waits_until_somebody_goes_on(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    collector: Collector,
+    path: Path,
+    project: Path,
+) -> None:
+    session()
+    worker.done = Done("open-call: …", TOLD, check="open-call", not_before=NOW + 86_400_000)
+    automation = started(worker)
+    looked(automation, clock, 60)
+    assert len(worker.asked) == 1
+    append(path, [answer(project, "m2", 176_000, 1301)])
+    collector.scan()
+    clock.now = START_MS + 1_301_000 + 120_000
+    looked(automation, clock)
+    assert len(worker.asked) == 2
+
+
+def test_what_was_compacted_is_left_until_it_has_grown(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    collector: Collector,
+    path: Path,
+    project: Path,
+) -> None:
+    session()
+    worker.done = Done("compacted", TOLD, left_tokens=160_000)
+    automation = started(worker)
+    looked(automation, clock, 60)
+    for number, (tokens, asked) in enumerate(((171_000, 1), (183_000, 1), (185_000, 2)), 1):
+        at = 3600 * number
+        append(path, [answer(project, f"m{number}", tokens, at)])
+        collector.scan()
+        clock.now = START_MS + at * 1000 + 600_000
+        looked(automation, clock)
+        assert len(worker.asked) == asked
 
 
 def test_a_run_that_never_ended_holds_nothing_up_for_ever(
     session: Callable[..., None],
-    started: Callable[[Client], Automation],
-    client: Client,
+    started: Callable[..., Automation],
+    worker: Worker,
     clock: Clock,
     writer: Writer,
 ) -> None:
-    """ctxtop was ended while the client worked."""
+    """ctxtop was ended meanwhile."""
     session()
-    client.may_end.clear()
-    started(client).look()
-    client.may_end.set()
-    later = started(client)
+    worker.may_end.clear()
+    started(worker).look()
+    worker.may_end.set()
+    later = started(worker)
     clock.now += LOST_MS
-    later.look()
-    later.wait(10)
+    looked(later, clock)
     assert len(kept(writer)) == 2
 
 
-def test_by_the_plugin_then_by_tmux_never_by_a_run_of_its_own(
+def worked(project: Path) -> list[JsonLine]:
+    """A long session: results that are old enough to be masked."""
+    lines = [user("look at all of it", cwd=str(project))]
+    words = "".join(f"the value of place {number} is {number * 7}\n" for number in range(250))
+    for number in range(60):
+        lines += turn(f"t{number}", words)
+    lines.append(assistant("end", context=175_000, content=[text("done")], cwd=str(project)))
+    return chain(*lines)
+
+
+def old(path: Path) -> None:
+    os.utime(path, (START_MS / 1000, START_MS / 1000))
+
+
+def test_from_a_full_session_to_a_receipt_and_back(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    writer: Writer,
+    told: list[str],
+) -> None:
+    """What ctxtop does by itself is a plan in place: it says so, and can be taken back."""
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    (receipt,) = Receipts(state_folder(writer.path)).all()
+    assert path.read_bytes() != before
+    assert receipt.mode is Mode.IN_PLACE
+    assert receipt.automatic
+    assert "88% of its window is in use" in receipt.automatic
+    (run,) = kept(writer)
+    assert run.receipt == receipt.receipt_id
+    assert run.left_tokens
+    assert run.left_tokens < 110_000
+    (notice,) = told
+    assert notice.startswith(f"compacted session {SESSION[:8]} by itself: ≈ ")
+    assert notice.endswith(f"k tokens; undo: ctxtop undo {receipt.receipt_id}")
+    subject = subject_of(claude, writer.path, SESSION, path, None)
+    taken = undo(receipt.receipt_id, None, subject)
+    assert path.read_bytes() == before
+    assert taken.sha256 == hashlib.sha256(before).hexdigest()
+
+
+def test_what_is_written_to_in_the_meantime_is_left(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    told: list[str],
+) -> None:
+    """The store says that it has ended; the file says that somebody is at work in it."""
+    before = write(path, worked(project)).read_bytes()
+    looked(started(), clock, 30)
+    assert path.read_bytes() == before
+    (notice,) = told
+    assert "its transcript was written" in notice
+
+
+def test_too_little_is_said_once(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    clock: Clock,
+    path: Path,
+    told: list[str],
+) -> None:
+    session()
+    old(path)
+    looked(started(), clock, 30)
+    assert len(told) == 1
+    assert "not touched by itself" in told[0]
+
+
+def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    collector: Collector,
+    told: list[str],
+) -> None:
+    """002-08 and 002-37: recovery.auto, once for one refusal, and not again in the fork."""
+    (project / ".ctxtop.toml").write_text('mode = "auto"\n[recovery]\nauto = true\n')
+    words = '400 {"type":"error","error":{"type":"invalid_request_error","message":"%s"}}'
+    details = words % "prompt is too long: 210000 tokens > 200000 maximum"
+    lines = worked(project)[:-1]
+    said = {"error": "invalid_request", "errorDetails": details, "cwd": str(project)}
+    lines.append(refusal("Prompt is too long", at=5, **said))
+    before = write(path, chain(*lines)).read_bytes()
+    old(path)
+    automation = started()
+    looked(automation, clock, 30)
+    collector.scan()
+    looked(automation, clock, 30)
+    assert path.read_bytes() == before
+    assert len([*path.parent.glob("*.jsonl")]) == 2
+    (receipt,) = Receipts(state_folder(writer.path)).all()
+    assert receipt.mode is Mode.FORK
+    assert receipt.automatic == "it ended in token_limit_exceeded"
+    (notice,) = told
+    assert notice.startswith(f"mended session {SESSION[:8]} by itself: truncate_largest")
+    assert receipt.resume_command in notice
+
+
+def test_a_refused_session_is_only_told_of_without_that(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+) -> None:
+    write(path, chain(*worked(project)[:-1], refusal("Prompt is too long", at=5, cwd=str(project))))
+    old(path)
+    looked(started(), clock, 5)
+    assert kept(writer) == []
+
+
+def test_another_refusal_keeps_nothing_from_being_compacted(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    path: Path,
+    project: Path,
+) -> None:
+    session()
+    append(path, [refusal("API Error: 529 overloaded", at=9, cwd=str(project))])
+    looked(started(worker), clock)
+    assert worker.asked == [SESSION]
+
+
+def test_what_is_opened_after_the_plan_is_left(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    told: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    plan = acting._plan
+
+    def then_opened(act: Act) -> Plan:
+        planned = plan(act)
+        opened(claude, "idle")
+        return planned
+
+    monkeypatch.setattr(acting, "_plan", then_opened)
+    looked(started(), clock)
+    assert path.read_bytes() == before
+    assert len(told) == 1
+    assert "the session is open in process" in told[0]
+
+
+def test_the_client_does_it_where_the_policy_says_so(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a run of its own, which is for a session nobody has open; never in a live one."""
     ways: list[Via] = []
 
-    def ask(_subject: object, via: Via, _text: str) -> Outcome:
+    def ask(subject: Subject, via: Via, _text: str) -> Outcome:
         ways.append(via)
-        raise NotCompactedError(Why.UNSAFE, "no module, and no pane")
+        return Outcome(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
 
-    monkeypatch.setattr(asking, "ask_to_compact", ask)
-    with pytest.raises(NotCompactedError):
-        module._ask_client(None, Via.PLUGIN, "")  # type: ignore[arg-type]
-    assert ways == [Via.PLUGIN, Via.TMUX]
+    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
+    (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    assert ways == [Via.CLI]
+    assert path.read_bytes() == before
+    (run,) = kept(writer)
+    assert run.left_tokens == 24_000
+    assert "by the client: 175000 to 24000 tokens" in told[0]
+
+
+def test_the_collector_s_own(
+    path: Path, project: Path, collector: Collector, recorder: Recorder, writer: Writer
+) -> None:
+    """From the files to the notice, with nothing put in its place."""
+    ago = datetime.now(UTC) - timedelta(minutes=10)
+    lines = [line | {"timestamp": ago.isoformat()} for line in worked(project)]
+    before = write(path, lines).read_bytes()
+    old(path)
+    collector.scan()
+    assert kept(writer) == []
+    collector.afterwards.act()
+    collector.afterwards.finish(30)
+    assert path.read_bytes() != before
+    (notice,) = recorder.notices
+    assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "/a/copy"), "/a/copy: No space left on device"),
+        (sqlite3.OperationalError("database is locked"), "database is locked"),
+    ],
+)
+def test_what_fails_is_one_line_and_no_traceback(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    said: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(acting, "apply_plan", fail)
+    write(path, worked(project))
+    old(path)
+    looked(started(), clock)
+    assert said in told[0]
+    assert said in (kept(writer)[0].outcome or "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.project import is_result, project
 from ctxtop.core.conversation import PieceKind
 
 from ..transcripts import (
@@ -20,6 +20,7 @@ from ..transcripts import (
     uuid,
     write,
 )
+from ..worked import Session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,3 +102,15 @@ def test_what_replaced_a_result(file: Path) -> None:
     told = [{"kind": "tool-result", "toolUseId": "t1", "replacement": "less"}, {"toolUseId": "t2"}]
     (found,) = read(file, replaced | {"replacements": told})
     assert found.replaced == (("t1", "less"), ("t2", ""))
+
+
+def test_a_result_that_an_older_client_cleared_is_sent_whole(file: Path) -> None:
+    session = Session()
+    session.ask()
+    session.use("Bash", "all of it", command="make")
+    cleared = {"trigger": "auto", "preTokens": 1000, "compactedToolIds": ["toolu_0001"]}
+    session.add(chained("system", subtype="microcompact_boundary", microcompactMetadata=cleared))
+    session.ask()
+    sent = project(read_conversation(session.write(file)))
+    results = [piece.text for each in sent for piece in each.pieces if is_result(piece)]
+    assert results == ["all of it"]

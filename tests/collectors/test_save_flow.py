@@ -377,7 +377,7 @@ def test_what_belongs_to_another_is_refused(
     put(here / ".claude/.stop_hook_active", "1")
     collector.scan()
     other = Machine(machine.managed, machine.staging, os.geteuid() + 1)
-    tell = Tell(recorder.troubled, recorder.eased)
+    tell = Tell(recorder.troubled, recorder.eased, recorder.noted)
     Surroundings(claude, writer, tell, other).look(60)
 
     assert (

@@ -68,7 +68,7 @@ def test_a_second_look_reads_and_writes_nothing(
         collector.scan()
         collector.read_surroundings()
     Collector(claude, writer, recorder).scan()
-    Surroundings(claude, writer, Tell(recorder.troubled, recorder.eased)).look(60)
+    Surroundings(claude, writer, Tell(recorder.troubled, recorder.eased, recorder.noted)).look(60)
 
     assert writer.connection.total_changes == changes
     assert recorder.troubles == []
@@ -89,7 +89,9 @@ def test_every_project_has_its_turn_and_the_newest_has_every_one(
     collector.scan()
     for folder in folders:
         put(folder / ".claude/settings.json", {"model": "first"})
-    look = Surroundings(claude, writer, Tell(recorder.troubled, recorder.eased)).look
+    look = Surroundings(
+        claude, writer, Tell(recorder.troubled, recorder.eased, recorder.noted)
+    ).look
     for number in range(1, 6):
         look(0)
         assert len(settings_of(store)) == number

@@ -31,7 +31,8 @@ KEYS = {
     " trigger_ratio trigger_armed turns_left minutes_left next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"
     " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
-    " last_activity_at transcript_path counter_tokens hook_tokens report_tokens contradictions",
+    " last_activity_at transcript_path forked_from counter_tokens hook_tokens report_tokens"
+    " contradictions",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
     " result_chars result_tokens expected_format verdict violations warnings marker_origin"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction import limits
+from ctxtop.core.compaction.verify import VERIFIED
+from ctxtop.tui.cli import check_words, compact_plan
+from ctxtop.tui.cli.report import UNSAFE
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -30,6 +37,8 @@ KEYS = [
     "break_even_requests",
     "operations",
     "refused",
+    "break_even_requests_1h",
+    "protected",
 ]
 
 
@@ -69,30 +78,87 @@ def test_json_is_the_plan_and_writes_nothing(run: Callable[..., Ended], transcri
     saved = sum(each["tokens_saved"] for each in plan["operations"])
     assert plan["before_tokens"] - plan["after_tokens"] == saved > 20_000
     assert plan["refused"] == []
+    assert [each["op"] for each in plan["operations"]] == [
+        number + 1 for number in range(len(plan["operations"]))
+    ]
+    assert 0 < plan["break_even_requests"] < plan["break_even_requests_1h"]
+    assert plan["protected"][0]["why"] == "newest turns"
     assert transcript.read_bytes() == before
     assert [each.name for each in transcript.parent.iterdir()] == [transcript.name]
 
 
-def test_the_preview_names_what_goes_and_what_it_costs(run: Callable[..., Ended]) -> None:
-    out = run("--level", "3").out
-    assert "Read /src/0.py" in out
-    assert "masked" in out
-    assert "freed" in out
-    assert "requests where the prompt cache is warm" in out
+def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = run("--level", "3").out
+        lines = out.split("\n")
+        assert all(len(line) <= width for line in lines), max(lines, key=len)
+        assert "Read /src/1.py" in out
+        assert re.search(r"  3  masked +old-results +\d+ +[\d,]+ +[\d,]+$", out, re.MULTILINE)
+        assert re.search(r"^context +now +█+▏*", out, re.MULTILINE)
+        assert re.search(r"^file +[\d,]+ → [\d,]+ bytes, [\d,]+ less$", out, re.MULTILINE)
+        assert "is kept 5 minutes, after" in " ".join(out.split())
+        assert re.search(r"^stays +≈ .*newest turns", out, re.MULTILINE)
+        assert f"ctxtop compact {made.SESSION[:8]} --level 3 --apply\n" in out
+    assert "a result that is old" in out
+
+
+def test_a_terminals_last_lines_hold_the_conclusion(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    last = "\n".join(run("--level", "3").out.split("\n")[-23:])
+    for label in ("STRATEGY", "context", "file", "pays", "stays", "next"):
+        assert label in last
 
 
 def test_one_operation_is_shown_with_what_takes_its_place(run: Callable[..., Ended]) -> None:
     lines = run("--level", "3", "--explain", "1").out.split("\n")
-    assert any(line.startswith("--- line 3 /message/content/0/content") for line in lines)
-    after = lines[lines.index("+++") + 1]
-    assert after.startswith("[ctxtop ")
-    assert run("--level", "3", "--explain", "99").code == 2
+    assert lines[0].startswith("1 of ")
+    assert "changed line 3 /message/content/0/content, before:" in lines
+    after = lines[lines.index("after:") + 1]
+    assert after.startswith("  + [ctxtop ")
+    assert any(re.fullmatch(r"  - … [\d,]+ more of [\d,]+ characters", line) for line in lines)
+    refused = run("--level", "3", "--explain", "99")
+    assert refused.code == 2
+    assert re.search(r"the plan has \d+ operations: give 1 to \d+", refused.err)
+
+
+def test_one_operation_as_json_has_all_of_its_words(
+    run: Callable[..., Ended], transcript: Path
+) -> None:
+    explained = run("--level", "3", "--explain", "2", "--json").json
+    plan = run("--level", "3", "--json").json
+    (change,) = explained.pop("changes")
+    assert explained == {"plan_id": plan["plan_id"]} | plan["operations"][1]
+    line = json.loads(transcript.read_text(encoding="utf-8").split("\n")[change["line"] - 1])
+    assert change["before"] == line["message"]["content"][0]["content"]
+    assert change["after"].startswith("[ctxtop ")
+    assert change["do"] == "replace"
+
+
+def test_what_a_transcript_says_stays_data(
+    transcript: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    said = transcript.read_text(encoding="utf-8").replace("/src/0.py", "/src/\\u001b[31m[b]0.py")
+    transcript.write_text(said.replace("part 0", "part\\u001b]0;x\\u0007 [b]0"), encoding="utf-8")
+    for words in ((), ("--explain", "1")):
+        out = call_ctxtop("compact", made.SESSION, "--level", "3", *words).out
+        assert "[b]" in out
+        assert "\x1b" not in out
+        assert "\x07" not in out
 
 
 def test_nothing_superseded_is_nothing_to_do(run: Callable[..., Ended]) -> None:
-    ended = run("--level", "2")
-    assert ended.code == 2
-    assert "refused  nothing" in ended.out
+    for words in ((), ("--apply",)):
+        ended = run("--level", "2", *words)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith("ctxtop: nothing to do: ")
+        assert ended.err.count("\n") == 1
+    refused = run("--level", "2", "--json").json["refused"]
+    assert [each["check"] for each in refused] == ["nothing"]
 
 
 def test_the_tail_that_is_asked_for_stays(run: Callable[..., Ended]) -> None:
@@ -108,7 +174,71 @@ def test_a_fork_is_made_where_it_was_asked_for(run: Callable[..., Ended], transc
     assert fork.stat().st_size < len(before)
     assert transcript.read_bytes() == before
     assert receipt["new_session_id"] in receipt["resume_command"]
+    assert receipt["mode"] == "fork"
+
+
+def test_after_it_was_applied_the_ways_on_are_said(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run("--level", "3", "--apply").out
+    ways_on = ("go on", "undo")
+    assert all(len(line) <= 80 for line in out.split("\n") if not line.startswith(ways_on))
+    assert "✓ V7  every call has its result" in out
+    assert re.search(r"^go on +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
+    assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: that one alone\)$", out, re.M)
+
+
+def test_every_check_has_words_that_fit_beside_each_other() -> None:
+    assert set(VERIFIED) <= set(check_words.WORDS)
+    assert all(len(each) <= 29 for each in check_words.WORDS.values())
 
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:
     assert run("--in-place").code == 2
+
+
+def test_a_plan_for_the_file_alone_says_what_it_frees_of_it(
+    transcript: Path, call_ctxtop: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    session = Session()
+    session.ask("mend the decoder")
+    for number in range(3):
+        details = {"stdout": "x" * 60_000, "interrupted": False}
+        session.use("Bash", "done", details=details, command=f"make {number}")
+    session.rest(12)
+    session.write(transcript)
+    out = call_ctxtop("compact", made.SESSION, "--level", "0").out
+    assert re.search(r"^OP +LINE +HARM +WHAT +BYTES$", out, re.MULTILINE), out
+    assert re.search(r" 1 +3 +file only +\S.* 5\d,\d{3}$", out, re.MULTILINE), out
+    assert "pays      the context stays as it is, and so does its cache" in out
+    assert re.search(r"^ +then .* 0 % less$", out, re.MULTILINE)
+
+
+def test_the_next_command_is_the_same_with_something_more(
+    transcript: Path, call_ctxtop: Callable[..., Ended], tmp_path: Path
+) -> None:
+    folder = tmp_path / "with a space"
+    (tmp_path / ".claude").rename(folder)
+    words = ("compact", made.SESSION[:8], "--level", "3", "--keep", "4", "--set", "mode=observe")
+    out = call_ctxtop("--config-dir", str(folder), *words).out
+    (line,) = (each for each in out.split("\n") if each.endswith(" --apply"))
+    typed = shlex.split(line)
+    assert typed[:3] == ["ctxtop", "--config-dir", str(folder)]
+    assert call_ctxtop(*typed[1:]).code == 0
+    assert not transcript.exists()
+
+
+def test_a_large_transcript_needs_force(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_plan, "LARGEST_BYTES", 50_000)
+    monkeypatch.setattr(limits, "LARGE_BYTES", 50_000)
+    refused = run("--apply")
+    assert refused.code == UNSAFE
+    note, why = refused.err.splitlines()
+    assert note == "ctxtop: the transcript has 1 MB: planning and applying take a while"
+    assert "more than the 0 MB" in why
+    assert "say --force" in why
+    assert run("--force", "--apply").code == 0

@@ -21,6 +21,7 @@ AGENT = "a0123456789abcdef"
 
 KEYS = [
     "session_id",
+    "forked_from",
     "agent_id",
     "total_tokens",
     "estimated",

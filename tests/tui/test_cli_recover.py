@@ -87,7 +87,8 @@ def test_the_second_attempt_waits(call_ctxtop: Callable[..., Ended], transcript:
     assert call_ctxtop("recover", SESSION, "--apply").code == 0
     ended = call_ctxtop("recover", SESSION, "--apply")
     assert ended.code == 4
-    assert "cooldown: the last attempt has only just begun: try again in" in ended.err
+    assert "cooldown: it was mended just now: receipt" in ended.err
+    assert "try again in" in ended.err
 
 
 def test_a_session_that_is_well(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
@@ -131,20 +132,129 @@ def test_a_revert_has_to_be_confirmed(call_ctxtop: Callable[..., Ended], transcr
         call_ctxtop("recover", SESSION, "--apply", "--json"),
     )
     assert (planned.code, applied.code) == (4, 4)
-    assert "confirm: going back takes out your last prompt" in planned.out
+    assert "going back takes out your last prompt" in planned.out
+    assert "next:  read the plan, then add --confirm revert" in planned.out
     assert json.loads(applied.out)["refused"][-1]["check"] == "confirm"
     assert list(transcript.parent.iterdir()) == [transcript]
 
 
 def test_a_confirmed_revert(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
     reverting(transcript)
-    ended = call_ctxtop("recover", SESSION, "--apply", "--confirm-revert", "--json")
+    ended = call_ctxtop("recover", SESSION, "--apply", "--confirm", "revert", "--json")
     said = json.loads(ended.out)
     fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
     assert ended.code == 0
     assert said["step"] == "revert"
     assert said["prompt"].startswith("why is this so large?")
     assert len(fork.read_bytes().splitlines()) == 2
+
+
+KEYS = {
+    "session_id",
+    "error_type",
+    "current_tokens",
+    "max_tokens",
+    "message_index",
+    "line",
+    "state",
+    "attempts",
+    "steps",
+    "step",
+    "prompt",
+    "plan",
+    "refused",
+    "receipt",
+    "resumed",
+}
+
+
+def test_the_keys_are_always_there(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
+    for make in (too_long, reverting):
+        make(transcript)
+        assert set(json.loads(call_ctxtop("recover", SESSION, "--json").out)) == KEYS
+
+
+def test_what_a_person_reads(
+    call_ctxtop: Callable[..., Ended], transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ended and where, each step of the policy's order, and what to type next."""
+    monkeypatch.setenv("COLUMNS", "80")
+    too_long(transcript)
+    planned = call_ctxtop("recover", SESSION).out.splitlines()
+    assert planned[:3] == [
+        f"session {SESSION[:8]} ended in a prompt that is too long",
+        "  line 6 of its transcript",
+        "  210 k of 200 k, 10 k too many; with room for an answer it fits at 167 k",
+    ]
+    steps = [line.split()[:2] for line in planned[5:9]]
+    assert steps == [
+        ["fix_empty", "✗"],
+        ["truncate_largest", "✓"],
+        ["summarize", "not"],
+        ["revert", "not"],
+    ]
+    assert planned[-1].startswith(f"next:  ctxtop recover {SESSION[:8]} --apply")
+    assert max(map(len, planned)) <= 80
+    done = call_ctxtop("recover", SESSION, "--apply").out.splitlines()
+    assert done[-3].startswith("done in a fork, ")
+    assert "claude --resume" in done[-2]
+    assert done[-1].startswith("undo:  ctxtop undo ")
+
+
+CLIENT = """\
+#!/usr/bin/env python3
+import json, os, pathlib, sys
+prompt, session = sys.argv[2], sys.argv[4]
+(path,) = pathlib.Path(os.environ["CLAUDE_CONFIG_DIR"]).glob(f"projects/*/{session}.jsonl")
+last = [json.loads(line) for line in path.read_bytes().splitlines()][-1]
+message = {"id": "new", "role": "assistant", "model": "claude-haiku-4-5", "content": [
+    {"type": "text", "text": "heard: " + prompt}]}
+line = {"type": "assistant", "uuid": "new", "parentUuid": last["uuid"], "message": message}
+line |= {"sessionId": session, "timestamp": "2026-11-21T10:00:00.000Z", "isSidechain": False}
+if os.environ["MOOD"] == "refuses":
+    line |= {"isApiErrorMessage": True}
+with path.open("a") as file:
+    file.write(json.dumps(line) + "\\n")
+print("heard")
+"""
+
+
+@pytest.mark.parametrize(
+    ("resume", "prompt"),
+    [("none", None), ("continue", "Continue"), ("last_prompt", "read the log")],
+)
+@pytest.mark.parametrize("mood", ["answers", "refuses"])
+def test_going_on_where_a_policy_says_so(
+    call_ctxtop: Callable[..., Ended],
+    transcript: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    resume: str,
+    prompt: str | None,
+    mood: str,
+) -> None:
+    """T-11 and 002-98: asked once more where it was refused, then it is said."""
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(CLIENT, encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("MOOD", mood)
+    said = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
+    (tmp_path / ".ctxtop.toml").write_text(said, encoding="utf-8")
+    last = refusal("Prompt is too long", **DETAILS)
+    lines = [user("read the log"), *turn("t0", HUGE), last]
+    before = old(transcript, *(each | {"cwd": str(tmp_path)} for each in lines)).read_bytes()
+    ended = call_ctxtop("recover", SESSION, "--apply", "--json")
+    resumed = json.loads(ended.out)["resumed"]
+    assert ended.code == 0
+    assert transcript.read_bytes() == before
+    if prompt is None:
+        assert resumed is None
+        return
+    answered = mood == "answers"
+    assert (resumed["prompt"], resumed["answered"]) == (prompt, answered)
+    assert resumed["attempts"] == (1 if answered else 2)
 
 
 def test_a_summary_where_no_result_is_large(
@@ -157,13 +267,15 @@ def test_a_summary_where_no_result_is_large(
     asked = [user(f"question {place}") for place in "abcd"]
     lines = [line for pair in zip(asked, told, strict=True) for line in pair]
     before = old(transcript, *lines, refusal("Prompt is too long", **DETAILS)).read_bytes()
-    ended = call_ctxtop("recover", SESSION, "--apply", "--json")
+    words = ("--set", "summary.template=eight_section")
+    ended = call_ctxtop("recover", SESSION, "--apply", "--json", *words)
     said = json.loads(ended.out)
     assert ended.code == 0
     assert (said["step"], said["plan"]["harm"]) == ("summarize", 7)
     fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
     added = [json.loads(line) for line in fork.read_bytes().splitlines()][9:]
     assert [each.get("subtype") or each["type"] for each in added] == ["compact_boundary", "user"]
+    assert "## User Requests (Verbatim)" in added[1]["message"]["content"]
     assert transcript.read_bytes() == before
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
@@ -15,9 +16,6 @@ from ctxtop.tui.places import find_places
 
 from ..sessions_on_disk import encoded, masks, plan_of, rest, result_lines, turns
 from ..transcripts import PROJECT, SESSION
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINES = turns(3)
 DATA = encoded(LINES)
@@ -61,9 +59,14 @@ def test_listed_and_taken_back(
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["receipt_id"], listed["state"]) == (done.receipt_id, "done")
     assert listed["backup"] == plan.base_sha256
-    assert [each["op"] for each in listed["operations"]] == [0, 1]
-    assert run(capsys, monkeypatch, "undo", done.receipt_id[:5], "--op", "1", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["undone"] == [1]
+    assert [each["op"] for each in listed["operations"]] == [1, 2]
+    assert run(capsys, monkeypatch, "undo", done.receipt_id[:5], "--op", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["undone"] == [2]
+    assert run(capsys, monkeypatch, "receipts", done.receipt_id[:5], "--json") == 0
+    one = json.loads(capsys.readouterr().out)
+    assert [(each["op"], each["undone"]) for each in one["operations"]] == [(1, False), (2, True)]
+    assert one["operations"][0]["what"] == plan.operations[0].what
+    assert (one["state"], one["can_be_undone"], one["automatic"]) == ("partly_undone", True, None)
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 0
     assert "took back 1 of 2 operations" in capsys.readouterr().out
     assert transcript.read_bytes() == DATA
@@ -91,3 +94,91 @@ def test_no_such_receipt(
 ) -> None:
     assert run(capsys, monkeypatch, "undo", "beef") == 2
     assert "no receipt begins with 'beef'" in capsys.readouterr().err
+
+
+def test_some_operations_at_once_and_none_that_is_not_there(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of(find_places(None, None), SESSION, transcript, None)
+    done = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES))), Mode.IN_PLACE, subject)
+    assert run(capsys, monkeypatch, "undo", done.receipt_id, "--op", "4") == 2
+    assert "there is no operation 4: choose 1 to 3" in capsys.readouterr().err
+    assert run(capsys, monkeypatch, "undo", done.receipt_id, "--op", "0") == 2
+    words = ("undo", done.receipt_id, "--op", "1", "--op", "3", "--json")
+    assert run(capsys, monkeypatch, *words) == 0
+    assert json.loads(capsys.readouterr().out)["undone"] == [1, 3]
+    assert transcript.read_bytes() != DATA
+    assert run(capsys, monkeypatch, "undo", done.receipt_id, "--op", "2") == 0
+    assert transcript.read_bytes() == DATA
+
+
+def test_a_list_says_what_can_be_taken_back(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = find_places(None, None)
+    subject = subject_of(places, SESSION, transcript, "/home/dev/proj")
+    fork = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.FORK, subject)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(capsys, monkeypatch, "receipts") == 0
+    out = capsys.readouterr().out
+    assert f"{SESSION[:8]} → {fork.new_session_id}"[:19] in out
+    assert "can be undone" in out
+    assert all(len(line) <= 80 for line in out.split("\n"))
+    assert run(capsys, monkeypatch, "receipts", fork.receipt_id) == 0
+    assert "✓ V24 nobody wrote meanwhile" in capsys.readouterr().out
+    Path(fork.target).unlink()
+    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["can_be_undone"], listed["why_not"]) == (False, f"{fork.target} is gone")
+    assert (listed["tokens_saved"], listed["bytes_saved"]) == (100, 100)
+
+
+def test_what_a_policy_wanted_is_marked(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = subject_of(find_places(None, None), SESSION, transcript, None)
+    subject = replace(alone, automatic="the context is at 91 %")
+    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.IN_PLACE, subject)
+    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    assert [each["automatic"] for each in json.loads(capsys.readouterr().out)] == [
+        subject.automatic
+    ]
+    assert run(capsys, monkeypatch, "receipts") == 0
+    assert "itself" in capsys.readouterr().out
+
+
+def test_receipts_print_nothing_that_the_session_says(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of(find_places(None, None), SESSION, transcript, None)
+    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), Mode.IN_PLACE, subject)
+    for words in (("receipts", "--json"), ("receipts",), ("receipts", "--check", "--json")):
+        assert run(capsys, monkeypatch, *words) == 0
+        printed = capsys.readouterr().out
+        assert not any(text in printed for text in ("Bash", "ls 0", "masked", "Done", "Please"))
+
+
+def test_a_check_says_what_cannot_be_taken_back(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "receipts", "--check") == 0
+    assert "no receipts yet" in capsys.readouterr().out
+    places = find_places(None, None)
+    subject = subject_of(places, SESSION, transcript, None)
+    plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
+    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    assert run(capsys, monkeypatch, "receipts", "--check") == 0
+    assert capsys.readouterr().out == f"{done.receipt_id}  ok\n"
+    (backup,) = (state_folder(places) / "backups").iterdir()
+    backup.rename(backup.with_suffix(".away"))
+    assert run(capsys, monkeypatch, "receipts", "--check", "--json") == 1
+    (said,) = json.loads(capsys.readouterr().out)
+    assert (said["receipt_id"], said["can_be_undone"], said["check"]) == (
+        done.receipt_id, False, "backup",
+    )  # fmt: skip
+    assert str(backup) in said["what_to_do"]
+    backup.with_suffix(".away").rename(backup)
+    (plan_file,) = (state_folder(places) / "plans").iterdir()
+    plan_file.unlink()
+    assert run(capsys, monkeypatch, "receipts", "--check") == 1
+    assert f"{done.receipt_id}  unreadable: " in capsys.readouterr().out

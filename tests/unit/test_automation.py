@@ -8,16 +8,22 @@ import pytest
 from ctxtop.core.claims import Source
 from ctxtop.core.compaction.automation import (
     BREAKER_MS,
+    COLD_MS,
+    IDLE_MS,
     RUNS_WITHIN_MS,
+    STALE_MS,
+    Before,
     Situation,
     break_even,
     breaker_until,
+    pays,
     should_act,
+    should_mend,
 )
 from ctxtop.core.context import Context, ContextState
 from ctxtop.core.policy.layers import Given, resolve
 from ctxtop.core.policy.policy import Origin, Policy
-from ctxtop.core.sessions import Status
+from ctxtop.core.sessions import LIVE, Status
 from ctxtop.core.window import Window
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,13 +51,13 @@ def context(tokens: int | None = 175_000, source: Source = Source.TABLE) -> Cont
     return Context(tokens, state, window, lines=OPTED_IN.lines(Window(200_000, Source.TABLE)))
 
 
-READY = Situation(context(), Status.IDLE, is_open=True, now_ms=NOW)
+READY = Situation(context(), Status.ENDED, is_open=False, now_ms=NOW, active_at=NOW - 10 * MINUTE)
 
 
 def test_all_is_well() -> None:
-    decision = should_act(OPTED_IN, READY)
-    assert decision.compact
-    assert "88% of its window is in use" in decision.reason
+    verdict = should_act(OPTED_IN, READY)
+    assert verdict.act
+    assert "88% of its window is in use" in verdict.why
 
 
 @pytest.mark.parametrize(
@@ -63,45 +69,70 @@ def test_all_is_well() -> None:
         (policy(Origin.COMMAND_LINE), "only in the project's own file"),
         (resolve([Given("preset", "omo-2.6", Origin.PROJECT_FILE, "")]), "not in the preset"),
         (policy(disabled_modules=["preemptive"]), "is disabled"),
+        (policy(compact__strategy="none"), "compact.strategy is none"),
         (policy(compact__min_tokens=180_000), "175,000 tokens are fewer than 180,000"),
         (policy(threshold=[]), "no threshold of the policy asks for it"),
     ],
 )
 def test_a_policy_that_does_not_want_it(other: Policy, why: str) -> None:
-    decision = should_act(other, READY)
-    assert not decision.compact
-    assert why in decision.reason
+    verdict = should_act(other, READY)
+    assert not verdict.act
+    assert why in verdict.why
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "check"),
     [
-        ({"status": Status.BUSY}, "not idle but busy"),
-        ({"status": Status.WAITING}, "not idle but waiting"),
-        ({"status": Status.ACTIVE}, "not idle but active"),
-        ({"status": Status.TOO_LONG}, "not idle but too_long"),
-        ({"is_open": False}, "nobody has it open"),
-        ({"is_running": True}, "a run is under way"),
-        ({"context": context(None)}, "what is in its context is not known"),
-        ({"context": context(175_000, Source.ASSUMED)}, "its window is not known"),
-        ({"context": context(49_999)}, "49,999 tokens are fewer than 50,000"),
-        ({"context": context(169_999)}, "85% of its window is below 85%"),
-        ({"runs": (NOW - 59_999,)}, "it cools down for 1 s more"),
-        ({"runs": (NOW - 6 * MINUTE, NOW - 4 * MINUTE, NOW - 2 * MINUTE)}, "3 runs in 5 minutes"),
+        ({"status": Status.BUSY}, "status"),
+        ({"status": Status.WAITING}, "status"),
+        ({"status": Status.IDLE}, "status"),
+        ({"status": Status.ACTIVE}, "status"),
+        ({"status": Status.TOO_LONG}, "status"),
+        ({"status": Status.GONE}, "status"),
+        ({"is_open": True}, "open"),
+        ({"is_running": True}, "running"),
+        ({"active_at": NOW - IDLE_MS + 1}, "idle"),
+        ({"active_at": None}, "idle"),
+        ({"active_at": NOW + 1}, "idle"),
+        ({"active_at": NOW - STALE_MS}, "stale"),
+        ({"context": context(None)}, "unknown"),
+        ({"context": context(175_000, Source.ASSUMED)}, "window"),
+        ({"context": context(49_999)}, "small"),
+        ({"context": context(169_999)}, "threshold"),
+        ({"runs": (Before(NOW - 59_999),)}, "cooldown"),
+        ({"runs": tuple(Before(NOW - each * MINUTE) for each in (6, 4, 2))}, "breaker"),
+        ({"runs": (Before(NOW - 9 * MINUTE, left=130_000),)}, "armed"),
     ],
 )
-def test_a_session_that_is_left_alone(changes: dict[str, Any], why: str) -> None:
-    decision = should_act(OPTED_IN, replace(READY, **changes))
-    assert not decision.compact
-    assert why in decision.reason
+def test_a_session_that_is_left_alone(changes: dict[str, Any], check: str) -> None:
+    """T-10, and each gate of compaction.md 7.5."""
+    verdict = should_act(OPTED_IN, replace(READY, **changes))
+    assert (verdict.act, verdict.check) == (False, check)
 
 
-def test_the_threshold_is_inclusive() -> None:
-    assert should_act(OPTED_IN, replace(READY, context=context(170_000))).compact
+def test_each_gate_opens_at_its_number() -> None:
+    assert should_act(OPTED_IN, replace(READY, context=context(170_000))).act
+    assert should_act(OPTED_IN, replace(READY, active_at=NOW - IDLE_MS)).act
+    assert should_act(OPTED_IN, replace(READY, active_at=NOW - STALE_MS + 1)).act
+    assert should_act(OPTED_IN, replace(READY, runs=(Before(NOW - MINUTE),))).act
 
 
-def test_the_cooldown_ends() -> None:
-    assert should_act(OPTED_IN, replace(READY, runs=(NOW - MINUTE,))).compact
+@pytest.mark.parametrize(
+    ("least", "newest", "armed"),
+    [
+        (None, None, False),  # nobody has gone on
+        (131_000, 149_000, False),
+        (131_000, 149_500, True),  # 15 % more than was left
+        (120_000, 140_000, False),
+        (119_999, 140_000, True),  # it was below 60 % of the window
+    ],
+)
+def test_the_hysteresis(least: int | None, newest: int | None, *, armed: bool) -> None:
+    before = Before(NOW - 60 * MINUTE, 130_000, least, newest)
+    assert should_act(OPTED_IN, replace(READY, runs=(before,))).act == armed
+    # What failed since then does not arm it.
+    failed = (before, Before(NOW - 2 * MINUTE))
+    assert should_act(OPTED_IN, replace(READY, runs=failed)).act == armed
 
 
 def test_the_breaker() -> None:
@@ -111,30 +142,53 @@ def test_the_breaker() -> None:
     assert breaker_until(wide) is None
     assert breaker_until(()) is None
     until = NOW + BREAKER_MS
-    runs = (NOW - 2 * MINUTE, NOW - MINUTE, NOW)
-    assert not should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until - 1)).compact
-    assert should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until)).compact
+    runs = tuple(map(Before, (NOW - 2 * MINUTE, NOW - MINUTE, NOW)))
+    assert not should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until - 1)).act
+    assert should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until)).act
 
 
-def test_what_does_not_pay() -> None:
-    """Twenty requests at most, or it is urgent; of 20,000 tokens little is left to save."""
-    small = policy(compact__min_tokens=10_000)
+@pytest.mark.parametrize(
+    ("requests", "tokens", "idle_ms", "paid"),
+    [
+        (20.0, 175_000, 10 * MINUTE, True),
+        (20.1, 175_000, 10 * MINUTE, False),
+        (None, 175_000, 10 * MINUTE, False),
+        (40.0, 180_000, 10 * MINUTE, True),  # 90 % is urgent
+        (40.0, 175_000, COLD_MS - 1, False),
+        (40.0, 175_000, COLD_MS, True),  # the cache is cold
+        (None, 175_000, COLD_MS, False),
+    ],
+)
+def test_what_pays(requests: float | None, tokens: int, idle_ms: int, *, paid: bool) -> None:
+    now = replace(READY, context=context(tokens), active_at=NOW - idle_ms)
+    assert pays(requests, now).act == paid
 
-    def filled(tokens: int, window: int) -> Context:
-        seen = Window(window, Source.TABLE)
-        return Context(tokens, ContextState.MEASURED, seen, lines=small.lines(seen))
 
-    dear = should_act(small, replace(READY, context=filled(17_500, 20_000)))
-    urgent = should_act(small, replace(READY, context=filled(18_000, 20_000)))
-    assert not dear.compact
-    assert "only after 53 requests" in dear.reason
-    assert urgent.compact
-
-
-def test_the_price() -> None:
+def test_the_price_of_the_client_s_own() -> None:
     """8,000 tokens written (5) and cached (1.25), against a tenth of what is read less."""
     assert break_even(108_000) == pytest.approx(8_000 * 6.25 / (0.1 * 100_000))
     assert break_even(8_000) is None
+
+
+def test_what_a_person_hears_of() -> None:
+    assert should_act(OPTED_IN, replace(READY, is_open=True)).is_said
+    assert not should_act(OPTED_IN, replace(READY, context=context(60_000))).is_said
+    assert not should_act(OPTED_IN, READY).is_said
+
+
+MENDING = policy(recovery__auto=True)
+REFUSED = replace(READY, status=Status.TOO_LONG)
+
+
+def test_a_refusal_is_mended_once_where_the_project_wants_it() -> None:
+    """002-08 and 002-37."""
+    assert should_mend(MENDING, REFUSED, None).act
+    assert should_mend(MENDING, REFUSED, NOW - 11 * MINUTE).act
+    assert should_mend(MENDING, REFUSED, NOW - 10 * MINUTE).check == "mended"
+    assert should_mend(OPTED_IN, REFUSED, None).check == "recovery.auto"
+    assert should_mend(policy(Origin.USER_FILE, recovery__auto=True), REFUSED, None).check == "mode"
+    assert should_mend(MENDING, replace(REFUSED, is_open=True), None).check == "open"
+    assert should_mend(MENDING, replace(REFUSED, runs=(Before(NOW - 1),)), None).check == "cooldown"
 
 
 @given(
@@ -144,6 +198,7 @@ def test_the_price() -> None:
     st.sampled_from(Source),
     st.lists(st.integers(0, 3_600_000), max_size=6),
     st.sampled_from(Origin),
+    st.none() | st.integers(-MINUTE, 2 * STALE_MS),
 )
 def test_it_acts_only_where_everything_is_given(
     status: Status,
@@ -152,16 +207,24 @@ def test_it_acts_only_where_everything_is_given(
     source: Source,
     ages: list[int],
     origin: Origin,
+    idle_ms: int | None,
 ) -> None:
-    runs = tuple(sorted(NOW - age for age in ages))
-    now = Situation(context(tokens, source), status, is_open, NOW, runs)
-    if should_act(policy(origin), now).compact:
+    """Never on a session that is live or open, whatever else is true."""
+    runs = tuple(Before(NOW - age) for age in sorted(ages, reverse=True))
+    active_at = None if idle_ms is None else NOW - idle_ms
+    now = Situation(context(tokens, source), status, is_open, NOW, active_at, runs)
+    wanted = policy(origin, recovery__auto=True)
+    acts, mends = should_act(wanted, now).act, should_mend(wanted, now, None).act
+    if acts or mends:
         assert origin is Origin.PROJECT_FILE
-        assert status is Status.IDLE
-        assert is_open
+        assert not is_open
+        assert status not in LIVE
+        assert idle_ms is not None
+        assert IDLE_MS <= idle_ms < STALE_MS
+        assert not runs or NOW - runs[-1].at >= 60_000
+        until = breaker_until(each.at for each in runs)
+        assert until is None or until <= NOW
+    if acts:
         assert tokens is not None
         assert tokens >= 170_000
         assert source is not Source.ASSUMED
-        assert not runs or NOW - runs[-1] >= 60_000
-        until = breaker_until(runs)
-        assert until is None or until <= NOW

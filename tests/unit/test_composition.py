@@ -18,6 +18,7 @@ from ctxtop.core.material import (
 from ctxtop.core.thinking import drops_thinking, without_dropped
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 
 class Letters:
@@ -241,3 +242,9 @@ def test_thoughts_of_the_turn_at_hand_stay() -> None:
     kinds = [[piece.kind for piece in each.pieces] for each in kept]
     assert kinds[0] == [PieceKind.TEXT]
     assert kinds[2] == [PieceKind.THINKING, PieceKind.TEXT]
+
+
+def test_a_model_is_not_sent_what_another_thought() -> None:
+    own, other = replace(answer(), model="claude-opus-5-5"), replace(answer(), model="claude-x-6")
+    kept = without_dropped([own, other, own], "claude-opus-5-5")
+    assert [len(each.pieces) for each in kept] == [2, 1, 2]

@@ -1,217 +1,105 @@
-"""Whatever call fails, whenever the process ends, whoever writes: no line is lost or altered."""
+"""Whatever call fails, whenever the process ends, whoever writes: no line is lost or altered.
+
+`make prove-engine` tells more than ten thousand of these stories, and says how they ended.
+"""
 
 from __future__ import annotations
 
-import json
-import random
-import shutil
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
-from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.image import after, image
-from ctxtop.core.compaction.plan import Harm, Operation, Remove, Replace
-from ctxtop.core.compaction.receipts import Mode, Receipts, State
-from ctxtop.core.compaction.refused import NotAppliedError, Stop
-from ctxtop.core.compaction.settle import settle
-from ctxtop.core.compaction.undo import undo
+from ctxtop.core.compaction import lease
+from ctxtop.core.compaction.receipts import Mode
 
-from ..faults import Faults, KilledError
-from ..sessions_on_disk import (
-    at_rest,
-    encoded,
-    masks,
-    operation,
-    place,
-    plan_of,
-    rest,
-    result_lines,
-    said,
-    subject_of,
-    turns,
-)
-from ..transcripts import SESSION, user
+from ..engine_fates import STORIES, Fate, every_fate, in_memory, random_fate, told
+from ..engine_stories import LAST_CALL, LOST, CorruptedError, Story
+from ..faults import Faults
+from ..sessions_on_disk import encoded
+from ..transcripts import user
 
 if TYPE_CHECKING:
-    from ctxtop.core.compaction.plan import Plan
+    from collections.abc import Iterator
+    from pathlib import Path
 
-SEEDS: Final = 2
-CASES: Final = 500
-"""Of each seed and mode: over 10,000 in all."""
+STEP: Final = 12
+"""Of all calls of all acts one in so many is let fail, crash or wait for a writer."""
 
-LAST_CALL: Final = 135
-"""Few changes take more calls than that."""
-
-SESSIONS: Final = [turns(count, 60) for count in (2, 3, 4)]
-TAILS: Final = (b"", b"", b'{"type":"user","uuid":"ha', b'\n{"type":"new","x":"\xff"}\r\n')
+RANDOM: Final = 250
+"""Stories whose faults come at random, two of them at once."""
 
 
-class Case:
-    """A random session, a plan for it, and what befalls it."""
-
-    def __init__(self, seed: int, mode: Mode, root: Path) -> None:
-        self.random = random.Random(seed)
-        self.mode = mode
-        self.root = root
-        self.lines = self.random.choice(SESSIONS)
-        self.data = encoded(self.lines) + self.random.choice(TAILS)
-        shutil.rmtree(root, ignore_errors=True)
-        self.subject = at_rest(root, self.data)
-        self.plan = self._plan()
-        if self.random.random() < 0.3:
-            self._put_sidecars()
-        self.written: list[bytes] = []
-
-    @property
-    def path(self) -> Path:
-        return self.subject.transcript
-
-    @property
-    def changed(self) -> bytes:
-        lines = (line + b"\n" for line in self.data.split(b"\n"))
-        return b"".join(after(image(_unended(lines, self.data), self.plan.operations)))
-
-    def _plan(self) -> Plan:
-        leaf = self.lines[-1]["leafUuid"]
-        envelope = Envelope(SESSION, leaf, "2026-11-20T12:00:00.000Z")
-        appended = summary_lines(envelope, Kept("SUMMARY", [leaf], 9, 1), "boundary", "summary")
-        done = [operation(*appended, level=Harm.SUMMARY)]
-        if self.mode is not Mode.APPEND:
-            numbers = result_lines(self.lines)
-            chosen = self.random.sample(numbers, self.random.randint(1, len(numbers)))
-            done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
-            if self.random.random() < 0.3:
-                done.append(self._without_a_thought())
-        return plan_of(self.data, done)
-
-    def _without_a_thought(self) -> Operation:
-        thought, call = 3, 4
-        parent = json.dumps(self.lines[thought - 1]["parentUuid"])
-        return operation(
-            Remove(*place(self.data, thought)),
-            Replace(*place(self.data, call), "/parentUuid", parent),
-            level=Harm.REASONING,
-        )
-
-    def _put_sidecars(self) -> None:
-        for name, data in (("subagents/agent-a.jsonl", self.data), ("tool-results/t.txt", b"x")):
-            path = self.path.with_suffix("") / name
-            path.parent.mkdir(parents=True)
-            path.write_bytes(data)
-            rest(path)
-
-    def client_writes(self) -> None:
-        """Append a line as the client does: by the transcript's name."""
-        line = encoded([user(f"late {len(self.written)}", 900)])
-        with self.path.open("ab", buffering=0) as file:
-            file.write(line)
-        self.written.append(line)
-
-    def require_whole(self) -> None:
-        """Every byte is there: of the session before or after, and of what was written."""
-        found = self.path.read_bytes()
-        starts = [each for each in (self.data, self.changed) if found.startswith(each)]
-        assert starts, "neither before nor after"
-        tail = found[max(map(len, starts)) :]
-        for line in self.written:
-            assert line in tail, "a line of the client's is lost"
-        assert len(tail) <= 2 * sum(map(len, self.written)) + 1
-        others = {p.name for p in self.path.parent.iterdir()} - {self.path.name}
-        assert not [name for name in others if name.endswith(".ctxtop")]
-
-    def require_undo(self) -> None:
-        """What is done can be taken back, and then everything is as it was."""
-        tail = self.path.read_bytes()
-        for receipt in Receipts(self.subject.state).all():
-            assert receipt.state is State.DONE
-            target = Path(receipt.target)
-            if target.stat().st_size != (receipt.now and receipt.now.size):
-                rest(target)
-            undo(receipt.receipt_id, None, subject_of(target, self.root))
-            if receipt.mode is Mode.FORK:
-                assert said(target) == said(self.path)[: len(said(target))]
-        found = self.path.read_bytes()
-        assert found.startswith(self.data)
-        assert all(line in found for line in self.written), tail
-
-
-def _unended(lines: Any, data: bytes) -> Any:  # noqa: ANN401 -- an iterator of bytes
-    whole = list(lines)
-    whole[-1] = whole[-1][:-1]
-    return iter(whole if whole[-1] or not data else whole[:-1])
-
-
-def carry_out(case: Case, faults: Faults) -> str:
-    """Apply under faults; says how it ended."""
-    with faults.armed():
-        try:
-            apply_plan(case.plan, case.mode, case.subject)
-        except KilledError:
-            return "killed"
-        except NotAppliedError as error:
-            return "refused" if error.stop in {Stop.LIVE, Stop.UNSAFE} else str(error)
-        except OSError as error:
-            return "failed" if error.strerror == "fault" else str(error)
-    return "done"
-
-
-def befall(case: Case, faults: Faults) -> None:
-    choose = case.random
-    what = choose.choice(["kill", "fail", "write", "kill and write"])
-    if "kill" in what:
-        faults.kill_at = choose.randint(1, LAST_CALL)
-    if what == "fail":
-        faults.fail_at = choose.randint(1, LAST_CALL)
-    if "write" in what:
-        for _ in range(choose.randint(1, 3)):
-            faults.then[choose.randint(1, LAST_CALL)] = case.client_writes
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder that no disk is waited for."""
+    with in_memory() as folder:
+        yield folder / "c"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_fault_at_calls_of_every_act(memory: Path) -> None:
+    fates = [*islice(every_fate(memory), 0, None, STEP)]
+    assert len(fates) > 300
+    for fate in fates:
+        told(fate, memory)
+
+
+@pytest.mark.slow
+def test_faults_at_random(memory: Path) -> None:
+    for seed in range(RANDOM):
+        told(random_fate(seed), memory)
+
+
 @pytest.mark.parametrize("mode", list(Mode))
-def test_faults_at_every_call(tmp_path: Path, mode: Mode, seed: int) -> None:
-    ends: dict[str, int] = dict.fromkeys(("killed", "refused", "failed", "done"), 0)
-    for number in range(CASES):
-        case = Case(seed * CASES + number, mode, tmp_path / "c")
-        faults = Faults()
-        befall(case, faults)
-        end = carry_out(case, faults)
-        ends[end] += 1
-        with Faults().armed():  # for no disk to be waited for
-            if end == "killed":
-                settle(case.subject.state, SESSION, case.path)
-            case.require_whole()
-            if end in {"refused", "failed"}:
-                assert Receipts(case.subject.state).all() == [], end
-            case.require_undo()
-    assert all(ends.values()), ends
+def test_nothing_befalls(tmp_path: Path, mode: Mode) -> None:
+    """LAST_CALL reaches the end of every act, and every act is done."""
+    for acts in STORIES[mode]:
+        for faulty in range(len(acts)):
+            story = told(Fate(1, mode, tuple(acts), faulty, ""), tmp_path / "c")
+            assert story.calls <= LAST_CALL
+            assert {end.rpartition(", ")[2] for end in story.ends} <= {"done", "refused: changed"}
 
 
-def test_the_fault_at_the_last_call(tmp_path: Path) -> None:
-    """LAST_CALL reaches the end of a change."""
-    for mode in Mode:
-        case, faults = Case(1, mode, tmp_path / "c"), Faults()
-        assert carry_out(case, faults) == "done"
-        assert faults.count <= LAST_CALL, mode
+def test_a_lost_line_would_be_seen(tmp_path: Path) -> None:
+    story = told(Fate(1, Mode.IN_PLACE, ("apply", "go on"), 0, ""), tmp_path / "c")
+    path = story.path
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(story.written[path][0], b""))
+    with pytest.raises(CorruptedError, match=LOST):
+        story.require_whole("now")
+    path.write_bytes(whole.replace(b"ls 1", b"ls 2"))
+    with pytest.raises(CorruptedError, match="neither before nor after"):
+        story.require_whole("now")
 
 
-def test_a_client_that_holds_the_file_open(tmp_path: Path) -> None:
-    """Until the watch ends nothing that it writes is lost; it ends a quarter of a second late."""
-    case, counted = Case(1, Mode.IN_PLACE, tmp_path / "c"), Faults()
-    assert carry_out(case, counted) == "done"
+@pytest.mark.parametrize("knowing", ["lease", "watch"])
+def test_a_client_that_holds_the_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knowing: str
+) -> None:
+    """Where leases are known it is refused; else until the watch ends nothing of it is lost."""
+    if knowing == "watch":
+        monkeypatch.setattr(lease, "_is_granted", lambda *_: False)
+    counted = Faults()
+    _apply_with(tmp_path, counted)
     unwatched = counted.log.index(next(each for each in counted.log if ".old." in each[1])) + 1
-    line = encoded([user("held", 900)])
-    refused = 0
+    assert unwatched > 50
     for at in range(1, unwatched):
-        case, faults = Case(1, Mode.IN_PLACE, tmp_path / "c"), Faults()
-        with case.path.open("ab", buffering=0) as held:
-            faults.then[at] = partial(held.write, line)  # type: ignore[assignment]
-            assert carry_out(case, faults) == "refused", at
-        case.written.append(line)
-        case.require_whole()
-        refused += 1
-    assert refused > 50
+        faults = Faults()
+        end, found = _apply_with(tmp_path, faults, at)
+        assert found.count(HELD) == 1, at
+        assert end.startswith("refused"), at
+
+
+HELD: Final = encoded([user("held", 900)])
+
+
+def _apply_with(root: Path, faults: Faults, at: int | None = None) -> tuple[str, bytes]:
+    story = Story(1, Mode.IN_PLACE, root / "c")
+    with story.path.open("ab", buffering=0) as held:
+        if at is None:
+            held.close()
+        else:
+            faults.then[at] = partial(held.write, HELD)  # type: ignore[assignment]
+        end = story.apply(faults)
+    return end, story.path.read_bytes()

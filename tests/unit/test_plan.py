@@ -53,6 +53,6 @@ def test_what_programs_get() -> None:
     record = as_record(plan(MASKED))
     assert record["harm"] == 3
     assert record["operations"] == [
-        {"strategy": "masked-results", "level": 3, "line": 3, "kind": "tool_result",
+        {"op": 1, "strategy": "masked-results", "level": 3, "line": 3, "kind": "tool_result",
          "what": "Bash: make", "why": "old", "tokens_saved": 900, "bytes_saved": 3_000}
     ]  # fmt: skip

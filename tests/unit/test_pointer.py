@@ -67,6 +67,9 @@ def test_only_the_value_changes(value: object, new: object, data: st.DataObject)
 
 def test_of_members_with_one_name_the_last_counts() -> None:
     assert value_at(b'{"a":1,"\\u0061":2}', "/a") == b"2"
+    assert value_at(b'{"a":1,"a":{"b":2}}', "/a/b") == b"2"
+    with pytest.raises(PointerError):
+        find_value(b'{"a":{"b":2},"a":1}', "/a/b")
     assert members(b' {"a": "x" ,"b":[]}') == {"a": Span(7, 10), "b": Span(16, 18)}
 
 
@@ -100,3 +103,11 @@ def test_a_line_with_a_million_escapes() -> None:
     line = f'{{"message":{{"content":[{{"content":{text}}}]}},"uuid":"u"}}'.encode()
     assert value_at(line, "/uuid") == b'"u"'
     assert value_at(line, "/message/content/0/content") == text.encode()
+
+
+def test_a_million_texts_and_a_deep_line() -> None:
+    line = b'{"a":[' + b'"\\\\",' * 1_000_000 + b'"]"],"u":1}'
+    assert value_at(line, "/u") == b"1"
+    assert list(members(line)) == ["a", "u"]
+    deep = b'{"a":' + b'{"b":' * 10_000 + b"1" + b"}" * 10_000 + b',"u":2}'
+    assert value_at(deep, "/u") == b"2"

@@ -208,6 +208,41 @@ def test_an_error_keeps_what_was_attached_before_it_apart() -> None:
     assert sent([*lines, entry("y", "c", "attachment")]) == ["x", "a", "y", "c"]
 
 
+def test_an_answers_lines_are_one_message_where_results_were_written_between_them() -> None:
+    lines = [
+        entry("a", None),
+        answer("thought", "a", "m", Piece(PieceKind.THINKING)),
+        answer("x", "thought", "m", call("x")),
+        result("rx", "x", "x"),
+        entry("hook", "rx", "attachment"),
+        answer("words", "hook", "m"),
+        answer("y", "words", "m", call("y")),
+        result("ry", "y", "y"),
+        answer("next", "ry", "m2"),
+    ]
+    sends = ["a", "thought", "words", "x", "y", "rx", "hook", "ry", "next"]
+    assert sent(lines) == sends
+    said = messages_of(project(lines))
+    assert [len(one.entries) for one in said] == [1, 4, 3, 1]
+
+
+def test_what_runs_aside_while_an_answer_streams_stands_where_it_was_written() -> None:
+    times = {"x": 1, "y": 2, "z": 4, "w": 6}
+    lines = [
+        entry("a", None),
+        replace(answer("x", "a", "m", call("x")), at=times["x"]),
+        replace(answer("y", "x", "m", call("y")), at=times["y"]),
+        result("rx", "x", "x", at=3),
+        replace(answer("z", "rx", "m", call("z")), at=times["z"]),
+        result("ry", "y", "y", at=5),
+        replace(answer("w", "z", "m", call("w")), at=times["w"]),
+        result("rz", "z", "z", at=7),
+        result("rw", "w", "w", at=8),
+        answer("next", "rw", "m2"),
+    ]
+    assert sent(lines) == ["a", "x", "y", "z", "w", "rx", "ry", "rz", "rw", "next"]
+
+
 def test_a_result_without_its_call_goes_with_what_was_written_into_it() -> None:
     lines = [entry("a", None), answer("b", "a", "m"), result("r", "b", "gone")]
     lines += [entry("left", "r", "attachment"), answer("c", "left", "m2")]

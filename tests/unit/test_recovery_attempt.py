@@ -32,6 +32,7 @@ from ctxtop.core.store.recovery_rows import (
     end_automatic,
     read_run,
 )
+from ctxtop.core.store.recovery_rows import LOST_MS as RUN_LOST_MS
 from ctxtop.core.store.writer import Writer
 
 from .. import transcripts as made
@@ -188,13 +189,14 @@ def kept(run: Run, _: Run | None) -> Run:
 
 def test_what_is_cleaned_up(keep: Keep, db: sqlite3.Connection) -> None:
     """002-102 and 002-103: a session that is gone leaves nothing."""
+    mine = Holder(os.getpid(), start_of(os.getpid()) or 0.0, "m")
     for who, gone in (("here", False), ("gone", True), ("old", False), ("at work", True)):
         file_row(db, who, gone=gone)
         at = NOW - (KEPT_MS + 1 if who == "old" else 0)
         found = msgspec.structs.replace(FOUND, session_id=who)
         run = wait_for_lock(detect(None, found, (), at, SETTINGS), at)
         if who == "at work":
-            run = lock(run, Holder(1, 1.0, "m"), at, SETTINGS)
+            run = lock(run, mine, at, SETTINGS)
         keep(who, partial(kept, run))
         assert begin_automatic(db, AutomaticRun(who, at, "full"), 0)
     clean_runs(db, NOW)
@@ -203,15 +205,33 @@ def test_what_is_cleaned_up(keep: Keep, db: sqlite3.Connection) -> None:
     assert [each.session_id for each in automatic_runs(db, 0)] == ["here"]
 
 
+def test_locks_of_processes_that_have_ended_are_released(
+    keep: Keep, db: sqlite3.Connection
+) -> None:
+    file_row(db, made.SESSION, gone=False)
+    keep(made.SESSION, held(Holder(2**22 + 1, 1.0, "no process")))
+    clean_runs(db, NOW + 1)
+    run = read_run(db, made.SESSION)
+    assert run
+    assert (run.state, run.holder) == (State.CANCELLED, None)
+
+
+def test_automatic_runs_that_never_ended_are_over(db: sqlite3.Connection) -> None:
+    file_row(db, "s", gone=False)
+    begin_automatic(db, AutomaticRun("s", NOW, "full"), 0)
+    clean_runs(db, NOW + RUN_LOST_MS)
+    assert [each.outcome for each in automatic_runs(db, 0)] == [None]
+    clean_runs(db, NOW + RUN_LOST_MS + 1)
+    assert [each.outcome for each in automatic_runs(db, 0)] == ["broken off"]
+
+
 def test_automatic_runs_are_kept_with_their_end(db: sqlite3.Connection) -> None:
     first, second = AutomaticRun("s", NOW, "full"), AutomaticRun("s", NOW + 5, "full again")
     assert begin_automatic(db, first, 0)
     assert begin_automatic(db, second, NOW)
     # Another ctxtop that looked before the first was begun is too late.
     assert not begin_automatic(db, AutomaticRun("s", NOW + 6, "full"), 0)
-    end_automatic(db, first, "done", NOW + 9)
-    assert automatic_runs(db, NOW) == [
-        AutomaticRun("s", NOW, "full", "done", NOW + 9),
-        second,
-    ]
+    ended = AutomaticRun("s", NOW, "full", "done", NOW + 9, 90_000, "r1")
+    end_automatic(db, ended)
+    assert automatic_runs(db, NOW) == [ended, second]
     assert automatic_runs(db, NOW + 1) == [second]

@@ -310,7 +310,7 @@ def test_a_revert_is_refused(
 
 
 def planned(found: Ground, path: Path, steps: tuple[Step, ...], **tools: Any) -> Any:  # noqa: ANN401
-    return choose(steps, found, base(path), Tools(**tools), may_revert=False)
+    return choose(steps, found, base(path), Tools(**tools))
 
 
 def summary_of(tokens: int) -> Any:  # noqa: ANN401
@@ -347,8 +347,8 @@ def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
 def test_a_revert_waits_for_a_person(path: Path) -> None:
     """T-08: never without being told."""
     found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
-    waiting = choose((Step.REVERT,), found, base(path), Tools(), may_revert=False)
-    told = choose((Step.REVERT,), found, base(path), Tools(), may_revert=True)
+    waiting = choose((Step.REVERT,), found, base(path), Tools())
+    told = choose((Step.REVERT,), found, base(path), Tools(), frozenset({Step.REVERT}))
     assert waiting.plan is None
     assert waiting.why_not[0].check == "confirm"
     assert told.plan is not None

@@ -6,7 +6,6 @@ from ctxtop.core.compaction.stubs import (
     DIGEST_CHARS,
     POINTER_BYTES,
     SHORTEST_CHARS,
-    digest_of,
     is_stubbed,
     is_worth,
     mark,
@@ -31,20 +30,21 @@ def test_a_mark_depends_on_the_text_alone() -> None:
     assert len(mark("\ud83d half a sign")) == 8
 
 
-def test_names_stand_in_their_order_each_once_and_whole() -> None:
+def test_a_digest_holds_whole_names_and_as_many_as_fit() -> None:
     names = [f"module_{number}.function_{number}" for number in range(200)]
-    digest = digest_of(" ".join([*names, *names]))
+    digest = stub("x" * 600, "Bash ls", "", names).partition("It names: ")[2].removesuffix("]")
     assert len(digest) <= DIGEST_CHARS
     assert digest.split(", ") == names[: digest.count(", ") + 1]
 
 
-def test_no_key_gets_into_a_digest() -> None:
-    assert digest_of("sk-ant-api03-abcdefghijklmnop ghp_0123456789abcdefghijABCDEFGHIJ") == ""
+def test_a_name_that_is_too_long_makes_room_for_the_next() -> None:
+    assert stub("x", "", "", ["n" * DIGEST_CHARS, "port_8080"]).endswith("It names: port_8080]")
 
 
 def test_a_stub_says_what_it_was_and_is_not_stubbed_again() -> None:
     text = numbered()
-    short = stub(text, "Read /src/a.py lines 1-60, ok", "Read it again for more.")
+    names = ["src/network/frame_decoder.py"]
+    short = stub(text, "Read /src/a.py lines 1-60, ok", "Read it again for more.", names)
     assert f"{len(text):,} chars" in short
     assert "Read /src/a.py lines 1-60, ok" in short
     assert "src/network/frame_decoder.py" in short

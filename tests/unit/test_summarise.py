@@ -95,6 +95,18 @@ def test_turns_are_kept_from_their_prompts_on() -> None:
     assert keep_turns(sent, 0).kept == ()
 
 
+def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
+    """A prompt after an interruption is sent in one message with the last result."""
+    prompt = asked("And the encoder.")
+    said = answered("Both are mended.")
+    result = returned("Bash", "c1")
+    sent = [asked("Mend it."), called("Bash", "c1", command="make"), result, prompt, said]
+    tail = keep_turns(sent, 1)
+    assert tail.kept == (prompt, said)
+    assert tail.away[-1] == result
+    assert keep_last(sent, 2).kept == tuple(sent), "with its call it may stay"
+
+
 def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     entries = session()
     boundary, said = lines_of(summarise(whole(entries), 3, FOUR, Budget(2_000)))

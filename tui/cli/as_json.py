@@ -80,6 +80,7 @@ def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Re
         "started_at": time_of(found.started_at),
         "last_activity_at": time_of(found.last_activity_at),
         "transcript_path": str(projects / found.path),
+        "forked_from": found.forked_from,
         **_numbers(context),
         "contradictions": _contradictions(context),
     }
@@ -277,10 +278,11 @@ def summary(row: SummaryRow) -> Record:
     }
 
 
-def composition(session_id: str, agent_id: str | None, found: Composition) -> Record:
+def composition(of: Session, agent_id: str | None, found: Composition) -> Record:
     """The object of `ctxtop context`."""
     return {
-        "session_id": session_id,
+        "session_id": of.session_id,
+        "forked_from": of.forked_from,
         "agent_id": agent_id,
         "total_tokens": found.total_tokens,
         "estimated": found.estimated,

@@ -60,7 +60,7 @@ def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
     rows: Rows = (
         [
             session_id(each.session_id, short),
-            each.title,
+            _titled(each),
             each.project,
             model(each.model),
             each.status.value.replace("_", " "),
@@ -74,6 +74,11 @@ def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
         for each in found
     )
     return draw(columns, rows, terminal_width())
+
+
+def _titled(found: Session) -> str:
+    """Say of a fork what it is one of: it has the same title."""
+    return f"fork of {found.forked_from[:8]}: {found.title}" if found.forked_from else found.title
 
 
 def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> list[str]:

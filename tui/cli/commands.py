@@ -22,13 +22,14 @@ from .hooks_commands import hooks
 from .inject_command import inject
 from .options import chosen, common, reading, refuse, session
 from .reading import open_reading, policy_of
+from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
-from .undo_command import receipts, undo
+from .undo_command import undo
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -208,9 +209,10 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
             )
         except NothingToComposeError as error:
             raise RefusedError(str(error)) from error
+        (of,) = found.sessions(session_id)
         return _emit(
             context,
-            as_json.composition(session_id, agent_id, composed),
+            as_json.composition(of, agent_id, composed),
             lambda: _table().composition(composed),
         )
 

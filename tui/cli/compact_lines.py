@@ -1,25 +1,36 @@
-"""A plan for people: what would go, why, and what it costs; or one operation's words in full."""
+"""A plan for people: what would go, what it frees, what it costs, and what to type next."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from math import ceil
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...collectors.clean import clean_text
-from ...core.compaction.plan import Remove, Replace
-from ...core.compaction.pointer import PointerError, value_at
-from ..formats import tokens
-from .columns import Cell, Column, draw, terminal_width
+from ..formats import percent, tokens
+from .cells import bar
+from .columns import Cell, Column, draw, one_line, paint, terminal_width
+from .explain_lines import shortened
+from .labelled import beside, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from ...core.compaction.plan import Operation, Plan
-    from ...core.compaction.receipts import Receipt
+    from ...core.compaction.plan import Operation, Plan, Refusal
 
 SHOWN: Final = 20
 """Operations of a preview (compaction.md 7.2): the largest; `--explain` and `--json` show all."""
+
+SUMMARY_LINES: Final = 30
+"""Of a summary's text in a preview; `--explain 1` shows more, `--json` with it all."""
+
+WIDE: Final = 110
+"""Columns from which on there is room for why each one goes: `--explain` says it too."""
+
+REASONS: Final = 5
+"""Why something stays, the largest first."""
+
+BAR_CELLS: Final = 30
 
 LEVELS: Final = (
     "file only",
@@ -33,103 +44,202 @@ LEVELS: Final = (
     "cut",
 )
 
-_COLUMNS: Final = (
-    Column("#", right=True),
-    Column("LINE", right=True),
-    Column("LEVEL", rank=2),
-    Column("WHAT", flexible=True),
-    Column("TOKENS", right=True),
-    Column("BYTES", right=True, rank=1),
-    Column("WHY", flexible=True, rank=3),
+NOTHING: Final = frozenset({"nothing", "target", "too_few"})
+"""Checks that say that there is nothing to gain."""
+
+_OPERATIONS: Final = (
+    Column("op", right=True),
+    Column("line", right=True, rank=1),
+    Column("harm", rank=2),
+    Column("what", flexible=True),
+    Column("tokens", right=True),
+    Column("bytes", right=True, rank=3),
+    Column("why", flexible=True, rank=4),
+)
+
+_STRATEGIES: Final = (
+    Column("level", right=True),
+    Column("harm"),
+    Column("strategy", flexible=True),
+    Column("operations", right=True),
+    Column("tokens", right=True),
+    Column("bytes", right=True),
 )
 
 
-def preview(plan: Plan) -> list[str]:
-    """Draw a plan: its largest operations, the sums, and what refuses it."""
-    numbered = list(enumerate(plan.operations, 1))
+class About(msgspec.Struct, frozen=True):
+    """What a preview says beside its plan."""
+
+    title: str
+    window_tokens: int
+    again: str
+    """The command that made it, for the next one."""
+    held_by: str | None = None
+    """What has the session open."""
+
+
+def preview(plan: Plan, about: About) -> list[str]:
+    """Draw a plan; what matters most stands at the end, where a terminal shows it."""
+    width = terminal_width()
+    head = f"{plan.session_id[:8]}  {one_line(about.title)}"
+    return [
+        *labelled("session", head, width)[:1],
+        "",
+        *_text(plan, about),
+        *_operations(plan.operations, width),
+        "",
+        *_by_strategy(plan.operations, width),
+        "",
+        *_ledgers(plan, about.window_tokens),
+        "",
+        *_price(plan, width),
+        *_stays(plan, width),
+        *_refusals(plan.refused, width),
+        *_next(plan, about, width),
+    ]
+
+
+def refusal_line(refusal: Refusal) -> str:
+    """Say a refusal in one line: what it is, why, what to do."""
+    label = "nothing to do" if refusal.check in NOTHING else refusal.check
+    return f"{label}: {refusal.why}; {refusal.what_to_do}"
+
+
+def _text(plan: Plan, about: About) -> list[str]:
+    """Show what is appended: a summary is read before it is used."""
+    said = [text for each in plan.operations for text in added_texts(each)]
+    if not said:
+        return []
+    lines = shortened("\n\n".join(said), SUMMARY_LINES, terminal_width() - 2)
+    if len(lines) > SUMMARY_LINES:
+        lines.append(f"(more of it: {about.again} --explain 1)")
+    return [*(f"  {line}".rstrip() for line in lines), ""]
+
+
+def added_texts(operation: Operation) -> Iterator[str]:
+    """Give the words of the lines that an operation appends."""
+    for edit in operation.edits:
+        text = getattr(edit, "text", None)
+        if isinstance(text, str):
+            message = msgspec.json.decode(text).get("message")
+            if isinstance(message, dict):
+                yield str(message.get("content", ""))
+
+
+def _operations(operations: Sequence[Operation], width: int) -> list[str]:
+    numbered = list(enumerate(operations, 1))
     largest = sorted(numbered, key=lambda each: (-each[1].tokens_saved, -each[1].bytes_saved))
-    rows = [_row(number, operation) for number, operation in sorted(largest[:SHOWN])]
-    lines = draw(_COLUMNS, rows, terminal_width()) if rows else []
+    rows: list[list[Cell | str]] = [
+        [
+            str(number),
+            "" if each.line is None else f"{each.line:,}",
+            LEVELS[each.level],
+            each.what,
+            f"{each.tokens_saved:,}",
+            f"{each.bytes_saved:,}",
+            each.why,
+        ]
+        for number, each in sorted(largest[:SHOWN], key=lambda each: each[0])
+    ]
+    places = _columns(width, frees=any(each.tokens_saved for each in operations))
+    lines = draw(
+        [_OPERATIONS[place] for place in places],
+        [[row[place] for place in places] for row in rows],
+        width,
+    )
     left = len(numbered) - len(rows)
     if left:
-        lines.append(f"and {left} smaller ones; --json lists all, --explain N shows one")
-    return [*lines, *_sums(plan), *_refusals(plan)]
-
-
-def explain(plan: Plan, number: int, transcript: list[bytes]) -> list[str]:
-    """Show one operation's words and what would stand in their place."""
-    operation = plan.operations[number - 1]
-    lines = [f"{number}: {operation.what}", f"why: {operation.why}"]
-    for edit in operation.edits:
-        if isinstance(edit, Remove):
-            lines.append(f"--- line {edit.line} goes")
-        elif isinstance(edit, Replace):
-            lines += [f"--- line {edit.line} {edit.pointer}", *_old(transcript, edit)]
-            lines += ["+++", *_text(edit.value)]
+        lines.append(f"and {left:,} smaller ones; --json lists all")
     return lines
 
 
-def receipt_record(receipt: Receipt) -> dict[str, Any]:
-    """Say a receipt for programs (commands.md)."""
-    return {
-        "receipt_id": receipt.receipt_id,
-        "session_id": receipt.session_id,
-        "new_session_id": receipt.new_session_id,
-        "backup": receipt.backup,
-        "verified": list(receipt.verified),
-        "resume_command": receipt.resume_command,
-    }
+def _columns(width: int, *, frees: bool) -> list[int]:
+    """Choose columns; where there is room for one ledger it is the one that changes."""
+    wanted = {"op", "line", "harm", "what", "tokens" if frees else "bytes"}
+    return [place for place, each in enumerate(_OPERATIONS) if width >= WIDE or each.head in wanted]
 
 
-def receipt_lines(receipt: Receipt) -> list[str]:
-    """Say a receipt for people."""
-    where = f"fork {receipt.new_session_id}" if receipt.new_session_id else "in place"
+def _by_strategy(operations: Sequence[Operation], width: int) -> list[str]:
+    names = dict.fromkeys((each.level, each.strategy) for each in operations)
+    rows: list[list[Cell | str]] = []
+    for level, name in sorted(names):
+        own = [each for each in operations if each.strategy == name]
+        rows.append([str(int(level)), LEVELS[level], name, *_sums(own)])
+    if len(rows) > 1:
+        rows.append(["", "", "together", *_sums(operations)])
+    return draw(_STRATEGIES, rows, width)
+
+
+def _sums(operations: Sequence[Operation]) -> list[str]:
     return [
-        f"done, {where}; {len(receipt.verified)} checks passed; receipt {receipt.receipt_id}",
-        f"go on with: {receipt.resume_command}",
+        f"{len(operations):,}",
+        f"{sum(each.tokens_saved for each in operations):,}",
+        f"{sum(each.bytes_saved for each in operations):,}",
     ]
 
 
-def _row(number: int, operation: Operation) -> list[Cell | str]:
-    return [
-        str(number),
-        "" if operation.line is None else str(operation.line),
-        LEVELS[operation.level],
-        operation.what,
-        f"{operation.tokens_saved:,}",
-        f"{operation.bytes_saved:,}",
-        operation.why,
-    ]
+def _ledgers(plan: Plan, window: int) -> Iterator[str]:
+    """Two ledgers: what the model sees, and what the file holds."""
+    freed = plan.before_tokens - plan.after_tokens
+    yield beside("context", f"now   {_gauge(plan.before_tokens, window)} of {tokens(window)}")
+    share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
+    yield beside("", f"then  {_gauge(plan.after_tokens, window, 'ok')}  {share} less")
+    less = plan.bytes_before - plan.bytes_after
+    change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
+    yield beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
 
 
-def _sums(plan: Plan) -> Iterator[str]:
-    if plan.before_tokens:
-        freed = (plan.before_tokens - plan.after_tokens) / plan.before_tokens
-        sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-        yield f"context  {sizes}  ({freed:.0%} freed)"
-    yield f"file     {plan.bytes_before:,} → {plan.bytes_after:,} bytes"
-    yield f"harm     {int(plan.harm)} {LEVELS[plan.harm]}"
-    if plan.break_even_requests is not None:
-        requests = f"{plan.break_even_requests:.0f} requests"
-        yield f"pays     after {requests} where the prompt cache is warm, at once where it is cold"
+def _gauge(count: int, window: int, colour: str = "") -> str:
+    ratio = count / window
+    drawn = paint(bar(ratio, BAR_CELLS), colour)
+    return f"{drawn}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
 
 
-def _refusals(plan: Plan) -> Iterator[str]:
-    for each in plan.refused:
-        yield f"refused  {each.check}: {each.why}; {each.what_to_do}"
+def _price(plan: Plan, width: int) -> list[str]:
+    short, long = plan.break_even_requests, plan.break_even_requests_1h
+    if plan.before_tokens == plan.after_tokens:
+        return labelled("pays", "the context stays as it is, and so does its cache", width)
+    if short is None or long is None:
+        return []
+    said = f"{_after(short)} where the prompt cache is kept 5 minutes, {_after(long)} where an hour"
+    cold = "" if max(short, long) <= 0 else "; at once where it is cold"
+    return labelled("pays", said + cold, width)
 
 
-def _old(transcript: list[bytes], edit: Replace) -> list[str]:
-    try:
-        return _text(value_at(transcript[edit.line - 1], edit.pointer).decode("utf-8", "replace"))
-    except (IndexError, PointerError):
-        return ["(this line is not there any more)"]
+def _after(requests: float) -> str:
+    count = ceil(requests)
+    if count <= 0:
+        return "at once"
+    return f"after {count} requests" if count > 1 else "after 1 request"
 
 
-def _text(value: str) -> list[str]:
-    try:
-        decoded = msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        decoded = value
-    text = decoded if isinstance(decoded, str) else value
-    return [clean_text(line) for line in text.split("\n")]
+def _stays(plan: Plan, width: int) -> list[str]:
+    if not plan.protected:
+        return []
+    said = [f"{each.why} {tokens(each.tokens)}" for each in plan.protected[:REASONS]]
+    more = ["and more"] if len(plan.protected) > REASONS else []
+    together = sum(each.tokens for each in plan.protected)
+    return labelled("stays", f"≈ {tokens(together)}: {', '.join([*said, *more])}", width)
+
+
+def _refusals(refused: Sequence[Refusal], width: int) -> Iterator[str]:
+    for each in refused:
+        yield from labelled("refused", f"{each.check}: {each.why}; {each.what_to_do}", width)
+
+
+def _next(plan: Plan, about: About, width: int) -> Iterator[str]:
+    if about.held_by:
+        said = f"in {about.held_by}: a fork can be made, --in-place waits until it is closed"
+        yield from labelled("open", said, width)
+    yield ""
+    yield beside("next", f"{about.again} --explain 1")
+    if plan.refused:
+        return
+    yield beside("", f"{about.again} --apply")
+    yield beside("", _APPLIED[plan.only_appends])
+
+
+_APPLIED: Final = {
+    True: "(makes a fork; with --in-place it is appended to the session itself)",
+    False: "(makes a fork, the session stays; with --in-place it is changed)",
+}

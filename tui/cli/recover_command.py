@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...collectors.recovering import NothingToMendError, Wanted, plan_recovery, recover
-from ...collectors.registry import read_registry
-from ...collectors.transcripts.conversation import read_conversation
-from ...core.claims import Source
-from ...core.compaction import plan as plans
-from ...core.compaction import receipts
+from ...collectors.asking.client_run import named_folder
+from ...collectors.recovering import NothingToMendError, plan_recovery, recover, wanted_of
+from ...collectors.resuming import go_on, prompt_to_send
 from ...core.compaction.recovery.attempt import NotNowError
-from ...core.compaction.recovery.settings import recovery_settings
-from ...core.compaction.refused import NotAppliedError, Stop
-from ...core.compaction.subject import Subject
+from ...core.compaction.recovery.settings import Step, recovery_settings
+from ...core.compaction.refused import NotAppliedError
 from ...core.sessions import Status
 from ...core.store.estimating import read_estimator
+from ...core.store.recovery_rows import clean_runs
 from ...core.store.writer import Writer
-from ..formats import tokens
+from . import recover_lines
 from .emit import emit
 from .options import chosen, reading
 from .reading import open_reading
-from .report import FAILED, LIVE, UNSAFE, USAGE, RefusedError, say
+from .report import LIVE, UNSAFE, USAGE, RefusedError, say
+from .undo_command import exit_code, subject_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ...collectors.recovering import Recovery
+    from ...collectors.recovering import Recovery, Wanted
+    from ...collectors.resuming import Resumed
     from ...core.policy.policy import Policy
     from ...core.sessions import Session
     from ..places import Places
     from .reading import Reading
-
-UNVERIFIED: Final = 5
-"""A check failed after it was done, and everything is as it was (commands.md)."""
-
-KEEP: Final = 10
-"""Messages that stay where the policy leaves their number to the client."""
-
-_CODES: Final = {
-    Stop.NOTHING: USAGE,
-    Stop.LIVE: LIVE,
-    Stop.UNSAFE: UNSAFE,
-    Stop.UNVERIFIED: UNVERIFIED,
-}
 
 _AT_WORK: Final = frozenset({Status.BUSY, Status.WAITING, Status.ACTIVE})
 
@@ -56,144 +41,84 @@ _AT_WORK: Final = frozenset({Status.BUSY, Status.WAITING, Status.ACTIVE})
 @click.argument("session")
 @click.option("--apply", "is_asked", is_flag=True, help="Do it, in a session of its own.")
 @click.option(
-    "--confirm-revert",
-    "may_revert",
-    is_flag=True,
-    help="Where nothing else helps, go back before the last prompt.",
+    "--confirm",
+    "confirmed",
+    multiple=True,
+    type=click.Choice([each.value for each in Step]),
+    metavar="STEP",
+    help="Allow a step that asks first, as `revert` does; may be given again.",
 )
 @click.pass_context
 def recover_session(
-    context: click.Context, *, session: str, is_asked: bool, may_revert: bool
+    context: click.Context, *, session: str, is_asked: bool, confirmed: tuple[str, ...]
 ) -> int:
     """Mend a session that ended in "prompt is too long" or in an empty message.
 
     The start of SESSION's id is enough. Prints the plan; --apply carries it out on a fork, and
     the session itself stays as it is.
     """
+    resumed: Resumed | None = None
     try:
         with open_reading(chosen(context)) as found:
-            wanted = _wanted(found, session, may_revert=may_revert)
+            known, policy = _session(found, session)
+            wanted = _wanted(found, known, policy, frozenset(map(Step, confirmed)))
             # The estimator reads from the store as long as it is used.
             done = _recover(wanted, found.places) if is_asked else plan_recovery(wanted, found.db)
-            return _said(context, done)
+            if done.receipt:
+                resumed = _go_on(done, wanted, policy, found.places)
     except (RefusedError, NothingToMendError) as error:
-        say(f"{session} was not mended: {error}")
-        return USAGE
+        return _not_mended(session, str(error), USAGE)
     except _BusyError as error:
-        say(f"{session} was not mended: {error}")
-        return LIVE
+        return _not_mended(session, str(error), LIVE)
     except NotNowError as error:
-        say(f"{session} was not mended: {error.refusal.check}: {error}")
-        return LIVE if error.refusal.check == "in_progress" else UNSAFE
+        code = LIVE if error.refusal.check == "in_progress" else UNSAFE
+        return _not_mended(session, f"{error.refusal.check}: {error}", code)
     except NotAppliedError as error:
-        say(f"{session} was not mended: {error}")
-        return _CODES.get(error.stop, FAILED)
+        return _not_mended(session, str(error), exit_code(error.stop))
+    emit(
+        context,
+        recover_lines.as_record(done, resumed),
+        lambda: recover_lines.lines_of(done, resumed),
+    )
+    return UNSAFE if done.choice.plan is None else 0
 
 
 class _BusyError(Exception):
     """Somebody is at work in the session."""
 
 
-def _recover(wanted: Wanted, places: Places) -> Recovery:
-    with closing(Writer(places.store)) as writer:
-        return recover(wanted, writer.connection)
+def _not_mended(session: str, why: str, code: int) -> int:
+    say(f"{session} was not mended: {why}")
+    return code
 
 
-def _wanted(found: Reading, start: str, *, may_revert: bool) -> Wanted:
+def _session(found: Reading, start: str) -> tuple[Session, Policy]:
     session_id = found.session_id(start) or start
     (session,) = found.sessions(session_id)
     if session.status in _AT_WORK:
         raise _BusyError(f"it is {session.status}: wait until it is idle")
-    policy = found.policies.of(session.cwd)
-    return Wanted(
-        subject=_subject(found.places, session),
-        settings=recovery_settings(policy),
-        estimator=read_estimator(found.db),
-        window_tokens=_window(session),
-        reserve_tokens=_reserve(policy),
-        may_revert=may_revert,
-        keep=policy.whole("compact.preserve_recent") or KEEP,
-        template=policy.text("summary.template"),
-    )
+    return session, found.policies.of(session.cwd)
 
 
-def _subject(places: Places, session: Session) -> Subject:
-    def held_by(session_id: str) -> str | None:
-        live = (each for each in read_registry(places.folder) if each.session_id == session_id)
-        return next((f"process {each.pid}" for each in live), None)
-
-    return Subject(
-        session_id=session.session_id,
-        transcript=places.folder.projects / session.path,
-        cwd=session.cwd,
-        state=compaction_folder(places.store),
-        read=read_conversation,
-        held_by=held_by,
-    )
+def _wanted(found: Reading, session: Session, policy: Policy, confirmed: frozenset[Step]) -> Wanted:
+    transcript = found.places.folder.projects / session.path
+    subject = subject_of(found.places, session.session_id, transcript, session.cwd)
+    counter_of = read_estimator(found.db).of
+    return wanted_of(subject, session, policy, counter_of, recovery_settings(policy), confirmed)
 
 
-def compaction_folder(store: Path) -> Path:
-    """Name the folder of a store's copies, receipts and locks of changed sessions."""
-    return store.with_name(f"{store.name}.compaction")
+def _recover(wanted: Wanted, places: Places) -> Recovery:
+    with closing(Writer(places.store)) as writer:
+        clean_runs(writer.connection, time.time_ns() // 1_000_000)
+        return recover(wanted, writer.connection)
 
 
-def _window(session: Session) -> int | None:
-    window = session.context.window
-    return None if window.source is Source.ASSUMED else window.tokens
-
-
-def _reserve(policy: Policy) -> int:
-    """Keep so much free that the client does not compact at once what was just mended."""
-    return sum(
-        policy.whole(f"limit.{name}") or 0 for name in ("output_reserve", "autocompact_buffer")
-    )
-
-
-def _said(context: click.Context, recovery: Recovery) -> int:
-    emit(context, as_record(recovery), lambda: lines_of(recovery))
-    return UNSAFE if recovery.choice.plan is None else 0
-
-
-def as_record(recovery: Recovery) -> dict[str, Any]:
-    """Say a recovery for programs (commands.md)."""
-    found, choice, run = recovery.found, recovery.choice, recovery.run
-    chosen_step = choice.chosen
-    return {
-        "session_id": found.session_id,
-        "error_type": found.error_type.value,
-        "current_tokens": found.current_tokens,
-        "max_tokens": found.max_tokens,
-        "message_index": found.message_index,
-        "state": run.state.value if run else "detected",
-        "attempts": run.counters.attempts if run else 0,
-        "step": chosen_step.step.value if chosen_step else None,
-        "prompt": chosen_step.prompt if chosen_step else None,
-        "plan": plans.as_record(choice.plan) if choice.plan else None,
-        "refused": [
-            {"check": each.check, "why": each.why, "what_to_do": each.what_to_do}
-            for each in choice.why_not
-        ],
-        "receipt": receipts.as_record(recovery.receipt) if recovery.receipt else None,
-    }
-
-
-def lines_of(recovery: Recovery) -> list[str]:
-    """Say a recovery for a person."""
-    found, choice = recovery.found, recovery.choice
-    size = f"{tokens(found.current_tokens)} of {tokens(found.max_tokens)}"
-    lines = [f"{found.session_id[:8]} ended in {found.error_type}: {size}"]
-    lines += [f"  {each.check}: {each.why} ({each.what_to_do})" for each in choice.why_not]
-    if choice.plan is None or choice.chosen is None:
-        return [*lines, "no step suffices"]
-    plan = choice.plan
-    lines.append(
-        f"  {choice.chosen.step}: ≈ {tokens(plan.before_tokens)} → {tokens(plan.after_tokens)}"
-        f" in {len(plan.operations)} operations, plan {plan.plan_id}"
-    )
-    lines += [f"    line {each.line}: {each.what}: {each.why}" for each in plan.operations]
-    if choice.chosen.prompt:
-        lines.append(f"  to ask again: {choice.chosen.prompt}")
-    if recovery.receipt is None:
-        return [*lines, f"`ctxtop recover {found.session_id[:8]} --apply` does it on a fork"]
-    receipt = recovery.receipt
-    return [*lines, f"receipt {receipt.receipt_id}; go on with: {receipt.resume_command}"]
+def _go_on(done: Recovery, wanted: Wanted, policy: Policy, places: Places) -> Resumed | None:
+    """Ask again in the fork, where the policy says so (T-11)."""
+    subject, step, receipt = wanted.subject, done.choice.chosen, done.receipt
+    resume = policy.text("recovery.resume")
+    prompt = prompt_to_send(resume, subject.transcript, step.prompt if step else None)
+    if prompt is None or receipt is None:
+        return None
+    folder = named_folder(places.folder.root)
+    return go_on(prompt, receipt, subject.cwd, folder, wanted.settings.retry)

@@ -10,7 +10,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from ...collectors.policy_files import PolicyFiles
+from ...collectors.subjects import state_folder
 from ...collectors.transcripts.line_types import why_ignored
+from ...core import fleet
+from ...core.compaction.receipts import Receipts
 from ...core.saves.report import read_saves
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
@@ -21,6 +24,7 @@ from .asking_checks import measurement_check, requests_check
 from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
+from .recovery_checks import recovery_checks
 from .report import say_all, words
 from .surroundings_checks import saves_checks, surroundings_checks
 
@@ -70,6 +74,12 @@ def _saves(db: sqlite3.Connection, places: Places) -> SavesReport:
     return read_saves(db, (), time.time_ns() // 1_000_000, policies.policies)
 
 
+def _recoveries(db: sqlite3.Connection, store: Path) -> list[Check]:
+    now_ms = time.time_ns() // 1_000_000
+    receipts = Receipts(state_folder(store)).all()
+    return recovery_checks(db, fleet.read_sessions(db, now_ms), receipts, now_ms)
+
+
 def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[PartRow]]:
     path = places.store
     if failure:
@@ -89,6 +99,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 *surroundings_checks(db),
                 measurement_check(db),
                 hook_check(db, path),
+                *_recoveries(db, path),
                 *saves_checks(_saves(db, places)),
                 _troubles(db),
             ]

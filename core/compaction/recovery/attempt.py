@@ -115,7 +115,7 @@ def attempt(
 
     def begin(before: Run | None) -> Run:
         moment = now()
-        run = detect(_freed(before, moment), found, steps, moment, settings)
+        run = detect(freed(before, moment) if before else None, found, steps, moment, settings)
         refusal = obstacle(run, moment, settings)
         if refusal:
             raise NotNowError(refusal)
@@ -128,9 +128,9 @@ def attempt(
         held.release()
 
 
-def _freed(run: Run | None, now_ms: int) -> Run | None:
+def freed(run: Run, now_ms: int) -> Run:
     """Cancel a run whose process has gone: nobody else would release its lock."""
-    if run is None or run.holder is None:
+    if run.holder is None:
         return run
     is_alive = is_running(run.holder.pid, run.holder.start)
     return cancel(run, now_ms) if is_lost(run, now_ms, holder_is_alive=is_alive) else run

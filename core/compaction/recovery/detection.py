@@ -9,13 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...conversation import Role
-from ..limit_errors import LimitErrorType, parse_anthropic_token_limit_error
+from ..limit_errors import (
+    LimitErrorType,
+    ParsedTokenLimitError,
+    parse_anthropic_token_limit_error,
+)
 from .run import Found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...conversation import Entry
+
+
+def mendable(error: object) -> ParsedTokenLimitError | None:
+    """Read an error that recovery is for: of a request's size, or of an empty message."""
+    parsed = parse_anthropic_token_limit_error(error)
+    if parsed is None:
+        return None
+    is_empty = parsed.error_type is LimitErrorType.NON_EMPTY_CONTENT
+    return parsed if is_empty or parsed.is_overflow else None
 
 
 def ended_in(entries: Sequence[Entry]) -> Entry | None:
@@ -44,11 +57,8 @@ def find_refusal(
         "error": line.get("error"),
         "details": line.get("errorDetails"),
     }
-    parsed = parse_anthropic_token_limit_error(said)
+    parsed = mendable(said)
     if parsed is None:
-        return None
-    is_empty = parsed.error_type is LimitErrorType.NON_EMPTY_CONTENT
-    if not (is_empty or parsed.is_overflow):
         return None
     return Found(
         session_id=session_id,
@@ -57,4 +67,5 @@ def find_refusal(
         current_tokens=parsed.current_tokens,
         max_tokens=parsed.max_tokens,
         message_index=parsed.message_index,
+        line=entry.line,
     )

@@ -48,17 +48,22 @@ class Base(msgspec.Struct, frozen=True):
 
 
 def choose(
-    steps: Iterable[Step], ground: Ground, base: Base, tools: Tools, *, may_revert: bool
+    steps: Iterable[Step],
+    ground: Ground,
+    base: Base,
+    tools: Tools,
+    confirmed: frozenset[Step] = frozenset(),
 ) -> Choice:
     """Take the steps one after the other until one suffices; the harm grows with each.
 
-    Without `may_revert` a revert is not taken: a person has to say so (T-08).
+    A step that asks first, as a revert always does, is not taken unless it was confirmed (T-08).
     """
     tried: list[Proposal] = []
     for step in steps:
         proposal = propose(step, ground, tools)
-        if step is Step.REVERT and not proposal.missing and not may_revert:
-            proposal = msgspec.structs.replace(proposal, missing=_UNCONFIRMED)
+        asks = ground.settings.asks_first(step) and step not in confirmed
+        if asks and not proposal.missing:
+            proposal = msgspec.structs.replace(proposal, missing=_unconfirmed(step))
         operations = with_thoughts(ground.view, whole(ground, proposal))
         if operations is None and not proposal.missing:
             proposal = msgspec.structs.replace(proposal, missing=_BOUND)
@@ -95,8 +100,9 @@ _BOUND: Final = Refusal(
     "go on",
 )
 
-_UNCONFIRMED: Final = Refusal(
-    "confirm",
-    "going back takes out your last prompt and all that followed it",
-    "read the plan, then add --confirm-revert",
-)
+
+def _unconfirmed(step: Step) -> Refusal:
+    why = f"{step} asks first"
+    if step is Step.REVERT:
+        why = "going back takes out your last prompt and all that followed it"
+    return Refusal("confirm", why, f"read the plan, then add --confirm {step}")

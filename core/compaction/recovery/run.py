@@ -71,6 +71,8 @@ class Found(msgspec.Struct, frozen=True):
     current_tokens: int | None = None
     max_tokens: int | None = None
     message_index: int | None = None
+    line: int | None = None
+    """Of the transcript, counted from 1."""
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -141,6 +143,7 @@ def detect(
         counters=_kept(before, found, now_ms, settings) if before else Counters(),
         began_at=before.began_at if before else None,
         cool_until=before.cool_until if before else 0,
+        receipt=before.receipt if before and before.found.key == found.key else None,
     )
 
 
@@ -165,13 +168,12 @@ def obstacle(run: Run, now_ms: int, settings: RecoverySettings) -> Refusal | Non
             f"try again in {RESET_MS // 60_000} minutes, or begin a new session",
         )
     wait_ms = ready_at(run, settings) - now_ms
-    if wait_ms > 0:
-        return Refusal(
-            "cooldown",
-            "the last attempt has only just begun",
-            f"try again in {-(-wait_ms // 1000)} s",
-        )
-    return None
+    if wait_ms <= 0:
+        return None
+    why = "the last attempt has only just begun"
+    if run.receipt is not None:
+        why = f"it was mended just now: receipt {run.receipt}"
+    return Refusal("cooldown", why, f"try again in {-(-wait_ms // 1000)} s")
 
 
 def ready_at(run: Run, settings: RecoverySettings) -> int:

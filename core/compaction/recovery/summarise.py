@@ -8,21 +8,22 @@ from ..plan import Refusal
 from ..strategies.summarise import summarise
 
 if TYPE_CHECKING:
-    from ...summaries.templates import Template
+    from ...summaries.settings import SummarySettings
     from ..plan import Operation
     from ..whole import Whole
     from .ground import Ground
 
 
 def summarise_until_it_fits(
-    ground: Ground, whole: Whole, keep: int, template: Template
+    ground: Ground, whole: Whole, keep: int, settings: SummarySettings
 ) -> Operation | Refusal:
     """Sum up by rules with the last `keep` messages word for word, or with fewer of them.
 
     What stays may hold the very result that is too large: half as many are tried, down to one.
     """
-    made = summarise(whole, keep, template)
+    said = settings.template, settings.budget, settings.choice
+    made = summarise(whole, keep, *said)
     while keep > 1 and (isinstance(made, Refusal) or not ground.fits_after([made])):
         keep //= 2
-        made = summarise(whole, keep, template)
+        made = summarise(whole, keep, *said)
     return made

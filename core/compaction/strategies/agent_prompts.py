@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, replace_inputs
+from ..notes import note
 from ..plan import Harm
-from ..stubs import is_worth, stub
+from ..stubs import is_worth
 from .finding import inputs
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def find(view: View) -> Iterator[Operation]:
         prompt = input_of(view, slot).get("prompt")
         if not isinstance(prompt, str):
             continue
-        rest = prompt[KEPT_CHARS:]
-        note = stub(rest, "the rest of this prompt", "Its result stands below.")
-        if not is_worth(rest, note):
+        kept, rest = prompt[:KEPT_CHARS], prompt[KEPT_CHARS:]
+        told = note(view, rest, "the rest of this prompt", "Its result stands below.", kept)
+        if not is_worth(rest, told):
             continue
-        short = f"{prompt[:KEPT_CHARS]}\n{note}"
+        short = f"{kept}\n{told}"
         intent = Intent(NAME, LEVEL, "the agent has done it: its result stays")
         made = replace_inputs(view, slot, intent, {"/prompt": short})
         if made:

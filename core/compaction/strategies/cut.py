@@ -28,14 +28,15 @@ def cut(whole: Whole, turns: int) -> Operation | Refusal:
     first = _first_prompt(sent, tail)
     if len(tail.away) <= len(first):
         return Refusal("too_few", f"there are not more than {turns} turns", "keep fewer turns")
+    last = "turn" if turns == 1 else f"{turns} turns"
     lines = [entry.line for entry in tail.away]
     said = (
-        f"[Earlier conversation removed]\nThe first request and the last {turns} turns follow."
+        f"[Earlier conversation removed]\nThe first request and the last {last} follow."
         f" What stood between them (lines {min(lines)} to {max(lines)} of {whole.transcript},"
         " one JSON object a line) is no longer in the context: read files again before you rely"
         " on them."
     )
-    what = f"{tail.messages_away} messages leave, the first prompt and {turns} turns stay"
+    what = f"{tail.messages_away} messages leave, the first prompt and the last {last} stay"
     kept = (*first, *tail.kept)
     return appended_operation(
         whole, Piece(PieceKind.SUMMARY, said), kept, LEVEL, (NAME, what, "the last resort")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, replace_inputs
+from ..notes import note
 from ..plan import Harm
-from ..stubs import is_worth, stub
+from ..stubs import is_worth
 from .edit_texts import edit_texts
 from .finding import EDITS, inputs
 
@@ -23,10 +24,10 @@ LEVEL: Final = Harm.INPUTS
 def find(view: View) -> Iterator[Operation]:
     """Find the old and new texts of Edits; their names stay, and the path."""
     for slot in inputs(view, EDITS):
-        shorter = {}
+        shorter: dict[str, str] = {}
         for name, text in edit_texts(input_of(view, slot)):
             what = f"{name.rpartition('/')[2]} in {slot.piece.path or 'a file'}"
-            short = stub(text, what, "Read the file.")
+            short = note(view, text, what, "Read the file.", "\n".join([what, *shorter.values()]))
             if is_worth(text, short):
                 shorter[name] = short
         made = replace_inputs(

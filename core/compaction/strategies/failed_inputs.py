@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, replace_inputs, strings
+from ..notes import overtaken
 from ..plan import Harm
-from ..stubs import is_worth, pointer
+from ..stubs import is_worth
 from .finding import inputs
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def find(view: View) -> Iterator[Operation]:
             name: short
             for name, text in strings(input_of(view, slot), "")
             if not name.endswith(_KEPT)
-            and is_worth(text, short := pointer(text, "this call failed, see its result"))
+            and is_worth(text, short := overtaken(view, text, "this call failed, see its result"))
         }
         intent = Intent(NAME, LEVEL, f"the call failed at line {result.line}")
         made = replace_inputs(view, slot, intent, shorter)

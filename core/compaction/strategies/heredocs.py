@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, replace_inputs
+from ..notes import note
 from ..plan import Harm
-from ..stubs import is_worth, stub
+from ..stubs import is_worth
 from .finding import inputs
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def find(view: View) -> Iterator[Operation]:
         command = input_of(view, slot).get("command")
         if not isinstance(command, str):
             continue
-        short = _HEREDOC.sub(_shorter, command)
+        short = _HEREDOC.sub(partial(_shorter, view), command)
         if short == command:
             continue
         intent = Intent(NAME, LEVEL, "the command has written what stood in it")
@@ -41,7 +43,7 @@ def find(view: View) -> Iterator[Operation]:
             yield made
 
 
-def _shorter(found: re.Match[str]) -> str:
+def _shorter(view: View, found: re.Match[str]) -> str:
     body = found["body"]
-    note = stub(body, "a text given to this command", "Read what it wrote.")
-    return found[1] + (note if is_worth(body, note) else body)
+    short = note(view, body, "a text given to this command", "Read what it wrote.")
+    return found[1] + (short if is_worth(body, short) else body)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..changes import called, input_of, replace_result, text_of
-from ..stubs import is_worth, stub
+from ..notes import note
+from ..stubs import is_worth
 
 if TYPE_CHECKING:
     from ..changes import Intent
@@ -20,5 +21,5 @@ def mask(view: View, slot: Slot, intent: Intent, back: str) -> Operation | None:
         return None
     call = view.call_of(slot)
     asked = input_of(view, call) if call else {}
-    short = stub(text, f"{called(slot, asked)}, ok", back)
+    short = note(view, text, f"{called(slot, asked)}, ok", back)
     return replace_result(view, slot, intent, short) if is_worth(text, short) else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, json_text, replace_inputs
+from ..notes import overtaken
 from ..plan import Harm
-from ..stubs import is_stubbed, is_worth, pointer
+from ..stubs import is_stubbed, is_worth
 from .finding import inputs
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def find(view: View) -> Iterator[Operation]:
         if not isinstance(todos, list):
             continue
         text = json_text(todos)
-        short = pointer(text, "old: a newer list of todos follows")
-        item = {"content": short, "status": "completed", "activeForm": short}
+        short = overtaken(view, text, "old: a newer list of todos follows")
+        item = {"content": short, "status": "completed", "activeForm": "old"}
         if not is_worth(text, json_text([item])) or is_stubbed(text):
             continue
         intent = Intent(NAME, LEVEL, "a newer list follows")

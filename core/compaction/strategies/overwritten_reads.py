@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, replace_result, text_of
+from ..notes import overtaken
 from ..plan import Harm
-from ..stubs import is_worth, pointer
+from ..stubs import is_worth
 from .finding import may_change, touches
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def find(view: View) -> Iterator[Operation]:
             if later is None:
                 continue
             text = text_of(view, touch.result) or ""
-            short = pointer(text, "old: this file was written anew later")
+            short = overtaken(view, text, "old: this file was written anew later")
             intent = Intent(NAME, LEVEL, f"written anew at line {later.result.line}")
             made = is_worth(text, short) and replace_result(view, touch.result, intent, short)
             if made:

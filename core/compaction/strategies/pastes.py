@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...conversation import PieceKind
 from ..changes import Intent, replace_text, text_of
+from ..notes import note
 from ..plan import Harm
-from ..stubs import SHORTEST_CHARS, is_worth, stub
+from ..stubs import SHORTEST_CHARS, is_worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,9 @@ def find(view: View) -> Iterator[Operation]:
         text = text_of(view, slot) or ""
         closing = _CLOSING.search(text)
         end = closing.start() if closing else len(text)
-        note = stub(text[KEPT_CHARS:end], "the rest of this output", "Ask for it.")
-        short = f"{text[:KEPT_CHARS]}\n{note}{text[end:]}"
+        kept, rest = text[:KEPT_CHARS], text[KEPT_CHARS:end]
+        said = note(view, rest, "the rest of this output", "Ask for it.", kept)
+        short = f"{kept}\n{said}{text[end:]}"
         intent = Intent(NAME, LEVEL, "output that is old")
         made = is_worth(text, short) and replace_text(view, slot, intent, short)
         if made:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from ...conversation import PieceKind
 from ...summaries.cues import CONSTRAINT, DECISION, REASON
 from ..changes import Intent, replace_text, text_of
+from ..notes import note
 from ..plan import Harm
-from ..stubs import SHORTEST_CHARS, is_worth, stub
+from ..stubs import SHORTEST_CHARS, is_worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,8 @@ def find(view: View) -> Iterator[Operation]:
         if slot.piece.kind is not PieceKind.TEXT or slot.chars < SHORTEST_CHARS:
             continue
         text = text_of(view, slot) or ""
-        short = extract(text)
+        kept = extract(text)
+        short = f"{kept}\n{note(view, text, 'the rest of this answer', '', kept)}"
         if not is_worth(text, short):
             continue
         intent = Intent(NAME, LEVEL, "words that are old: decisions and names stay")
@@ -40,11 +42,10 @@ def find(view: View) -> Iterator[Operation]:
 
 
 def extract(text: str) -> str:
-    """Keep the first sentence, those with a cue, and the names of the rest."""
+    """Keep the first sentence and those with a cue."""
     sentences = [found[0].strip() for found in _SENTENCE.finditer(text) if found[0].strip()]
-    kept = [
+    return "\n".join(
         each
         for number, each in enumerate(sentences)
         if number == 0 or any(cue.search(each) for cue in _CUES)
-    ]
-    return "\n".join([*kept, stub(text, "the rest of this answer", "")])
+    )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...conversation import PieceKind
 from ..changes import Intent, replace_result, text_of
+from ..notes import overtaken
 from ..plan import Harm
-from ..stubs import is_worth, pointer
+from ..stubs import is_worth
 from .finding import EDITS, results, says
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def find(view: View) -> Iterator[Operation]:
         if later is None or later.place <= slot.place or slot.piece.name in _WRITERS:
             continue
         text = text_of(view, slot) or ""
-        short = pointer(text, "old: the same call was made again later")
+        short = overtaken(view, text, "old: the same call was made again later")
         intent = Intent(NAME, LEVEL, f"same call again at line {later.line}")
         made = is_worth(text, short) and replace_result(view, slot, intent, short)
         if made:

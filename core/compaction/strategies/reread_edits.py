@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, replace_inputs
+from ..notes import overtaken
 from ..plan import Harm
-from ..stubs import is_worth, pointer
+from ..stubs import is_worth
 from .edit_texts import edit_texts
 from .finding import EDITS, may_change, touches
 
@@ -33,7 +34,9 @@ def find(view: View) -> Iterator[Operation]:
             shorter = {
                 name: short
                 for name, text in edit_texts(input_of(view, touch.call))
-                if is_worth(text, short := pointer(text, "old: this file was read again later"))
+                if is_worth(
+                    text, short := overtaken(view, text, "old: this file was read again later")
+                )
             }
             intent = Intent(NAME, LEVEL, f"its outcome stands at line {later.result.line}")
             made = replace_inputs(view, touch.call, intent, shorter)

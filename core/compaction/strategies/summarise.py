@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...conversation import Piece, PieceKind
-from ...summaries.budget import Budget, Summary, budget_of, sum_up
+from ...summaries.budget import Budget, Summary, budget_of
 from ...summaries.earlier import earlier_facts
 from ...summaries.gather import Source, gather
 from ...summaries.history import history
 from ...summaries.providers.provider import ProviderError
 from ...summaries.providers.written import write
+from ...summaries.settings import EVERYTHING, Choice
 from ...summaries.verify import flaws
 from ..keep import keep_last
 from ..plan import Harm, Operation, Refusal
@@ -38,7 +39,11 @@ def facts_of(whole: Whole, tail: Tail) -> tuple[Fact, ...]:
 
 
 def summarise(
-    whole: Whole, keep: int, template: Template, budget: Budget | None = None
+    whole: Whole,
+    keep: int,
+    template: Template,
+    budget: Budget | None = None,
+    choice: Choice = EVERYTHING,
 ) -> Operation | Refusal:
     """Plan a summary by rules, with the last `keep` messages word for word.
 
@@ -47,8 +52,8 @@ def summarise(
     """
     tail = keep_last(whole.sent, keep)
     source = whole.tokens(tail.away)
-    facts = facts_of(whole, tail)
-    made = sum_up(facts, template, budget or budget_of(source))
+    facts = choice.of(facts_of(whole, tail))
+    made = choice.sum_up(facts, template, budget or budget_of(source))
     return place(whole, tail, made, facts)
 
 
@@ -58,16 +63,19 @@ def summarise_with(
     template: Template,
     commission: Commission,
     budget: Budget | None = None,
+    choice: Choice = EVERYTHING,
 ) -> Operation | Refusal:
     """Plan a summary that a named model writes; refused where it fails, and nothing changes."""
     tail = keep_last(whole.sent, keep)
     source = whole.tokens(tail.away)
-    facts = facts_of(whole, tail)
+    facts = choice.of(facts_of(whole, tail))
     chosen = budget or budget_of(source)
     try:
         made = write(commission, facts, tail.away, source, template, chosen)
     except ProviderError as error:
-        return Refusal("provider", str(error), "try again, or summarise without a model")
+        said, name = str(error), commission.provider.name
+        why = said if said.startswith(name) else f"{name}: {said}"
+        return Refusal("provider", why, "nothing was changed; try again, or leave --provider out")
     return place(whole, tail, made, facts)
 
 

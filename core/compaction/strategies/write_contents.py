@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..changes import Intent, input_of, replace_inputs
+from ..notes import note
 from ..plan import Harm
-from ..stubs import is_worth, stub
+from ..stubs import is_worth
 from .finding import inputs
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def find(view: View) -> Iterator[Operation]:
         text = input_of(view, slot).get("content")
         if not isinstance(text, str):
             continue
-        short = stub(text, f"content written to {slot.piece.path or 'a file'}", "Read the file.")
+        path = slot.piece.path or "a file"
+        short = note(view, text, f"content written to {path}", "Read the file.", path)
         if not is_worth(text, short):
             continue
         intent = Intent(NAME, LEVEL, "the file holds what was written")

@@ -17,6 +17,7 @@ from . import (
     m014_saves,
     m015_answers_given,
     m016_recovery,
+    m017_automatic,
 )
 from .known import migrations
 
@@ -37,5 +38,6 @@ __all__ = [
     "m014_saves",
     "m015_answers_given",
     "m016_recovery",
+    "m017_automatic",
     "migrations",
 ]

@@ -37,12 +37,14 @@ MOST_WORDS: Final = 1_000
 _SUMMARY: Final = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 
 
-def wording(template: Template, facts: Sequence[Fact], conversation: str) -> str:
+def wording(
+    template: Template, facts: Sequence[Fact], conversation: str, most_words: int = MOST_WORDS
+) -> str:
     """Say what is wanted: the sections, what must be named, and the conversation as data."""
     sections = "\n".join(f"## {each.title}\n({each.asks})" for each in template.sections)
     return (
         "Write a summary with which another assistant can go on with the work below. Use these"
-        f" sections, each as a heading:\n\n{sections}\n\nStay under {MOST_WORDS} words. Say facts,"
+        f" sections, each as a heading:\n\n{sections}\n\nStay under {most_words} words. Say facts,"
         " not how they were come by; name files with their exact paths, names as they are"
         " written, decisions with their reasons, errors with what resolved them, and the user's"
         " constraints word for word. List nothing as open that is done. Answer with the summary"

@@ -18,7 +18,7 @@ class ProviderName(StrEnum):
     """Who can be asked."""
 
     NONE = "none"
-    CLAUDE_CLI = "claude-cli"
+    CLAUDE_CLI = "claude"
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
 

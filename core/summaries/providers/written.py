@@ -10,7 +10,7 @@ from ..budget import Budget, Summary, most, sum_up
 from ..fact import Part, fact
 from ..verify import NAMED, flaws, missing_from
 from ..words import WRITTEN_KEY
-from .asking import answer_in, shown, wording
+from .asking import MOST_WORDS, answer_in, shown, wording
 from .cache import Cache, Key
 from .provider import CHEAP_MODEL, ProviderError, Request
 from .retry import DEFAULT, RetrySettings, ask_again
@@ -36,6 +36,8 @@ class Commission(msgspec.Struct, frozen=True):
     model: str = CHEAP_MODEL
     cache: Cache | None = None
     """None where nothing is kept (`summary.cache`)."""
+    most_words: int = MOST_WORDS
+    """That are asked for (`summary.max_words`)."""
     retry: RetrySettings = DEFAULT
     ask: Callable[[Provider, Request, RetrySettings], str] = ask_again
     tell: Callable[[str], None] = _ignore
@@ -57,7 +59,7 @@ def write(
     a worse summary is no success, and changes nothing (R001-03). A good one alone is kept.
     """
     known = sum_up(facts, template, budget).facts
-    text = wording(template, known, shown(away, most))
+    text = wording(template, known, shown(away, most), commission.most_words)
     request = Request(text, commission.model)
     key = Key(
         commission.session_id,

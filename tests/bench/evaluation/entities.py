@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.summaries.names import names_in
 
+from .ledgers import context_tokens
 from .share import Share
 from .texts import AUTHORED, pieces_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from re import Pattern
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.conversation import Entry, Piece
 
 HEAVY: Final = 3
 """From this weight on a thing was referred to twice after it was first named (Q3's gate)."""
@@ -101,20 +102,20 @@ def density(entries: Sequence[Entry], tokens: int) -> float:
     return 1000 * len(named(entries)) / tokens if tokens else 0.0
 
 
-def inflated(original: Sequence[Entry], compacted: Sequence[Entry]) -> list[str]:
-    """Name the lines that say more than before (Q9: no item grows); summaries are new lines."""
+def inflated(
+    original: Sequence[Entry], compacted: Sequence[Entry], tokens: Callable[[Piece], int]
+) -> list[str]:
+    """Name the lines that take more tokens than before (Q9: no item grows); summaries are new."""
     before = Counter[str]()
     for entry in original:
-        before[entry.uuid or ""] += _chars(entry)
+        before[entry.uuid or ""] += context_tokens([entry], tokens)
     return [
         entry.uuid
         for entry in compacted
-        if entry.uuid and entry.uuid in before and _chars(entry) > before[entry.uuid]
+        if entry.uuid in before
+        and entry.uuid
+        and context_tokens([entry], tokens) > before[entry.uuid]
     ]
-
-
-def _chars(entry: Entry) -> int:
-    return sum(len(piece.text) for piece in entry.pieces)
 
 
 def _words(entries: Sequence[Entry]) -> set[str]:

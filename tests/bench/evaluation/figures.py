@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -61,6 +62,8 @@ class Case(msgspec.Struct, frozen=True):
     strange: tuple[Probe, ...]
     """Those that nothing may answer."""
     rules: tuple[str, ...]
+    density: float
+    """Different things named per 1,000 tokens."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -109,9 +112,15 @@ def sent_from(path: Path) -> list[Entry]:
     return without_dropped(sent, _model_of(sent))
 
 
+@lru_cache
+def counter_for(model: str | None) -> CountedOnce:
+    """Count for a model with what ctxtop ships, nothing learnt; no piece twice in a run."""
+    return CountedOnce(Estimator({}).of(model))
+
+
 def counter_of(entries: Sequence[Entry]) -> CountedOnce:
-    """Count for the model of a conversation with what ctxtop ships, nothing learnt."""
-    return CountedOnce(Estimator({}).of(_model_of(entries)))
+    """Count for the model of a conversation."""
+    return counter_for(_model_of(entries))
 
 
 def index_of(entries: Sequence[Entry]) -> Index:
@@ -132,12 +141,13 @@ def case_of(
     counter = counter_of(original)
     index = index_of(original)
     asked = [*needles, *probes_of(original)]
+    size = context_tokens(original, counter.tokens)
     return Case(
         name=name,
         path=path,
         original=original,
         tokens=counter,
-        size=context_tokens(original, counter.tokens),
+        size=size,
         bytes=path.stat().st_size,
         weighed=weights(original),
         probes=tuple(probe for probe in asked if is_answered(probe, index)),
@@ -147,6 +157,7 @@ def case_of(
             if not is_answered(probe, index)
         ),
         rules=tuple(constraints_of(original) if rules is None else rules),
+        density=density(original, size),
     )
 
 
@@ -159,7 +170,7 @@ def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
     planted = [kept for probe, kept in answered.items() if probe.kind is Kind.PLANTED]
     unchanged = tokens_before_change(case.original, compacted, counter)
     paid = break_even(case.size + OVERHEAD, unchanged + OVERHEAD, case.size - size)
-    before = density(case.original, case.size)
+    before = case.density
     return Figures(
         context=Share(case.size - size, case.size),
         file=Share(case.bytes - len(data), case.bytes) if data else Share(),
@@ -172,7 +183,7 @@ def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
         probes=Share(sum(answered.values()), len(answered)),
         needles=Share(sum(planted), len(planted)),
         leaks=Share(sum(is_answered(each, index) for each in case.strange), len(case.strange)),
-        grown=len(inflated(case.original, compacted)),
+        grown=len(inflated(case.original, compacted, counter)),
         empty=_empty(data),
         density=(density(compacted, size) / before,) if before else (),
         break_even=(paid,) if paid is not None else (),

@@ -5,9 +5,11 @@ Written here: the libraries for it (bm25s, rank-bm25) bring numpy, for forty lin
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 from collections import Counter, defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ _WORD: Final = re.compile(r"[A-Za-z가-힣]+|\d+")
 def words_of(text: str) -> list[str]:
     """Take a text apart into small words; a name in camel case or with underscores is several."""
     return [word.casefold() for word in _WORD.findall(re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text))]
+
+
+@lru_cache(maxsize=300_000)
+def counted_words(passage: str) -> tuple[tuple[tuple[str, int], ...], int]:
+    """Count the words of a passage, once for all the contexts that hold it."""
+    counted = Counter(words_of(passage))
+    return tuple(counted.items()), counted.total()
 
 
 def passages_of(texts: Iterable[str]) -> Iterator[str]:
@@ -52,21 +61,21 @@ class Index:
         self._places: Final[dict[str, list[tuple[int, int]]]] = defaultdict(list)
         self._sizes: Final[list[int]] = []
         for place, passage in enumerate(self.passages):
-            counted = Counter(words_of(passage))
-            self._sizes.append(counted.total())
-            for word, count in counted.items():
+            counted, size = counted_words(passage)
+            self._sizes.append(size)
+            for word, count in counted:
                 self._places[word].append((place, count))
-        self._mean: Final = sum(self._sizes) / len(self._sizes) if self._sizes else 0.0
+        mean = sum(self._sizes) / len(self._sizes) if self._sizes else 1.0
+        self._lengths: Final = [K1 * (1 - B + B * size / mean) for size in self._sizes]
 
     def best(self, question: str, count: int) -> list[str]:
         """Give the passages that answer a question best by BM25; of equals the earlier."""
         scores: dict[int, float] = defaultdict(float)
-        total = len(self.passages)
+        total, lengths = len(self.passages), self._lengths
         for word in set(words_of(question)):
             places = self._places.get(word, ())
             rarity = math.log(1 + (total - len(places) + 0.5) / (len(places) + 0.5))
             for place, times in places:
-                length = 1 - B + B * self._sizes[place] / self._mean
-                scores[place] += rarity * times * (K1 + 1) / (times + K1 * length)
-        ranked = sorted(scores, key=lambda place: (-scores[place], place))
-        return [self.passages[place] for place in ranked[:count]]
+                scores[place] += rarity * times * (K1 + 1) / (times + lengths[place])
+        ranked = heapq.nsmallest(count, scores, key=lambda place: (-scores[place], place))
+        return [self.passages[place] for place in ranked]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.conversation import Role
+from ctxtop.core.conversation import Entry, Role
 
 from .figures import sent_from
 from .ledgers import context_tokens
@@ -16,8 +17,6 @@ from .share import Share
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from ctxtop.core.conversation import Entry
 
     from .figures import Case
 
@@ -51,25 +50,43 @@ class Replayed(msgspec.Struct, frozen=True):
         )
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """A session as it stood once, and what really came next; it is the same for every way."""
+
+    path: Path
+    before: list[Entry]
+    later: Sequence[Entry]
+
+
 def replay(case: Case, compact: Compact, folder: Path, moments: int = MOMENTS) -> Replayed:
     """Compact a session as it stood at several moments; those at which nothing is done are none."""
-    entries = read_conversation(case.path)
-    data = case.path.read_bytes()
     found = Replayed()
-    for at in moments_of(entries, moments):
-        path = folder / case.path.name
-        path.write_bytes(data[:at])
-        before = sent_from(path)
-        if context_tokens(before, case.tokens.tokens) < SMALLEST:
+    for moment in _worked_moments(case.path, folder, moments):
+        if context_tokens(moment.before, case.tokens.tokens) < SMALLEST:
             continue
         try:
-            path.write_bytes(compact(path))
+            data = compact(moment.path)
         except RefusedError:
             continue
-        after = sent_from(path)
-        later = next_requests([each for each in entries if each.offset >= at])
-        found += judge_moment(before, after, later, case)
+        path = folder / case.path.name
+        path.write_bytes(data)
+        found += judge_moment(moment.before, sent_from(path), moment.later, case)
     return found
+
+
+@lru_cache(maxsize=1_000)
+def _worked_moments(path: Path, folder: Path, count: int) -> tuple[Moment, ...]:
+    """Write a session as it stood at several moments, each to a file of its own."""
+    entries = read_conversation(path)
+    data = path.read_bytes()
+    found = []
+    for at in moments_of(entries, count):
+        cut = folder / f"at-{at}" / path.name
+        cut.parent.mkdir(exist_ok=True)
+        cut.write_bytes(data[:at])
+        later = next_requests([each for each in entries if each.offset >= at])
+        found.append(Moment(cut, sent_from(cut), later))
+    return tuple(found)
 
 
 def judge_moment(

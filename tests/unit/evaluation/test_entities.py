@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ...bench.evaluation.entities import (
@@ -13,6 +15,9 @@ from ...bench.evaluation.entities import (
 )
 from ...bench.evaluation.share import Share
 from ...entries import answered, asked, called, entry, returned
+
+if TYPE_CHECKING:
+    from ctxtop.core.conversation import Piece
 
 
 @pytest.mark.parametrize(
@@ -86,5 +91,9 @@ def test_what_says_more_than_before_is_named() -> None:
         asked("new"),
     ]
 
-    assert inflated(before, after) == ["a"]
-    assert inflated(before, before) == []
+    assert inflated(before, after, length) == ["a"]
+    assert inflated(before, before, length) == []
+
+
+def length(piece: Piece) -> int:
+    return len(piece.text)

@@ -36,12 +36,13 @@ def input_after(session: Session, folder: Path, strategy: str) -> dict[str, obje
 
 
 def test_written_contents_leave_their_names(session: Session, tmp_path: Path) -> None:
-    session.use("Write", "ok", file_path="/src/a.py", content=numbered())
+    content = f"{numbered()}\nset APP_MODE for frame_ledger.load_bytes"
+    session.use("Write", "ok", file_path="/src/a.py", content=content)
     session.use("Write", "ok", file_path="/src/b.py", content="short")
     session.rest()
     asked = input_after(session, tmp_path, "write-contents")
     assert asked["file_path"] == "/src/a.py"
-    assert "frame_decoder.decode_bytes" in str(asked["content"])
+    assert "APP_MODE, frame_ledger.load_bytes" in str(asked["content"])
     assert len(str(asked["content"])) < 1_000
 
 

@@ -184,14 +184,45 @@ def test_polls_with_one_input(session: Session, tmp_path: Path) -> None:
 
 
 def test_an_old_read_of_a_file_that_was_only_edited(session: Session, tmp_path: Path) -> None:
-    _, line = session.read("/src/a.py")
+    shown = f"{numbered()}\nload_ledger at port 8123"
+    _, line = session.use("Read", shown, file_path="/src/a.py")
     session.read("/src/b.py")
     session.use("Edit", file_path="/src/a.py", old_string="a", new_string="b")
     session.rest()
     (found,) = found_by("edited-reads", session, tmp_path)
     assert found.line == line
-    for name in ("/src/a.py", "frame_decoder.decode_bytes", "src/network/frame_decoder.py"):
-        assert name in new_text(found)
+    assert "/src/a.py" in new_text(found)
+    assert new_text(found).endswith("It names: load_ledger at port 8123]")
+    assert "frame_decoder.decode_bytes" not in new_text(found)
+
+
+def test_what_is_overtaken_leaves_what_stands_nowhere_else(
+    session: Session, tmp_path: Path
+) -> None:
+    polls = [f"{numbered(words=f'{WORDS} {n}')}\nstarted run_{n}_ledger" for n in range(2)]
+    for poll in polls:
+        session.use("Bash", poll, command="cat log")
+    session.rest()
+    (found,) = found_by("repeated-calls", session, tmp_path)
+    assert new_text(found).endswith("It names: run_0_ledger]")
+
+
+def test_nothing_is_masked_whose_names_would_not_fit(session: Session, tmp_path: Path) -> None:
+    names = "\n".join(f"module_{n}.function_{n}" for n in range(400))
+    session.use("mcp__db__query", names, query="select")
+    session.rest()
+    assert found_by("old-results", session, tmp_path) == []
+
+
+def test_a_short_output_keeps_its_end_and_its_errors(session: Session, tmp_path: Path) -> None:
+    lines = [f"line {n} of {WORDS}" for n in range(40)]
+    lines[3], lines[-1] = "error: no decoder", "3 passed in 2s"
+    session.use("Bash", "\n".join(lines), command="make test")
+    session.rest()
+    (found,) = found_by("old-shell-output", session, tmp_path)
+    stub, *kept = new_text(found).split("\n")
+    assert "make test" in stub
+    assert kept == ["error: no decoder", *lines[-5:]]
 
 
 @pytest.mark.parametrize(

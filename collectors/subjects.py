@@ -1,0 +1,45 @@
+"""The session that is to be changed, with what looks after it: its lines, and who has it open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.compaction.subject import Subject
+from .registry import read_registry
+from .transcripts.conversation import read_conversation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .folder import ClaudeFolder
+
+
+def state_folder(store: Path) -> Path:
+    """Name the folder of copies, receipts and locks: beside the store, outside of the client's."""
+    return store.with_name(f"{store.name}.compaction")
+
+
+def subject_of(
+    folder: ClaudeFolder,
+    store: Path,
+    session_id: str,
+    transcript: Path,
+    cwd: str | None,
+    *,
+    automatic: str | None = None,
+) -> Subject:
+    """Look after a session; `automatic` says why nobody was asked, None where a person did it."""
+
+    def held_by(asked: str) -> str | None:
+        live = (each for each in read_registry(folder) if each.session_id == asked.lower())
+        return next((f"process {each.pid}" for each in live), None)
+
+    return Subject(
+        session_id=session_id,
+        transcript=transcript,
+        cwd=cwd,
+        state=state_folder(store),
+        read=read_conversation,
+        held_by=held_by,
+        automatic=automatic,
+    )

@@ -1,0 +1,161 @@
+"""What it costs to carry a plan out and to take it back, against copying the file.
+
+Run it as a module: `python -m tests.bench.bench_applying [NAME ...]`, with the names of
+bench_planning. Copying is to read the file, write it, let it reach the disk, and hash what was
+written. Every step runs in a process of its own; memory is that process's growth to its peak,
+with the plan that it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.files import first_bytes, reading, sha256_of, unlink, write_beside
+from ctxtop.core.compaction.image import AS_IT_IS, image
+from ctxtop.core.compaction.plan import Plan
+from ctxtop.core.compaction.receipts import Mode, Receipts
+from ctxtop.core.compaction.subject import Patience, Subject
+from ctxtop.core.compaction.undo import undo
+from ctxtop.core.compaction.verify import verify_lines, verify_list
+
+from tests.bench import bench_planning as planning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STATE: Final = "state"
+PLAN: Final = "plan.json"
+
+_MB: Final = 1_000_000
+
+
+def subject_of(path: Path) -> Subject:
+    """A session at rest that nobody has open."""
+    return Subject(
+        session_id="s",
+        transcript=path,
+        cwd=None,
+        state=path.parent / STATE,
+        read=read_conversation,
+        held_by=lambda _: None,
+        patience=Patience(idle=0.0, quiet=0.0),
+    )
+
+
+def plan_of(path: Path) -> Plan:
+    """The plan that was made before."""
+    return msgspec.json.decode((path.parent / PLAN).read_bytes(), type=Plan)
+
+
+def copy(path: Path) -> None:
+    """Copy the file beside itself, and hash it."""
+    with reading(path) as file:
+        copied = write_beside(path, first_bytes(file))
+    sha256_of(copied)
+    unlink(copied)
+
+
+def fork(path: Path) -> None:
+    """Carry the plan out in a fork."""
+    apply_plan(plan_of(path), Mode.FORK, subject_of(path))
+
+
+def in_place(path: Path) -> None:
+    """Carry the plan out in place."""
+    apply_plan(plan_of(path), Mode.IN_PLACE, subject_of(path))
+
+
+def verify(path: Path) -> None:
+    """Check once more what the plan made; the copy stands for what was before."""
+    plan, subject = plan_of(path), subject_of(path)
+    before = path.with_name("before.jsonl")
+    with reading(before) as file:
+        wrong = [
+            *verify_lines(path, image(file, plan.operations, AS_IT_IS), plan.operations),
+            *verify_list(subject.read(before), subject.read(path), plan.operations),
+        ]
+    assert wrong == []
+
+
+def take_back(path: Path) -> None:
+    """Take the newest receipt back."""
+    subject = subject_of(path)
+    newest = max(Receipts(subject.state).all(), key=lambda each: each.at)
+    undo(newest.receipt_id, None, subject)
+
+
+STEPS: Final[dict[str, Callable[[Path], None]]] = {
+    "copy": copy,
+    "fork": fork,
+    "in place": in_place,
+    "verify": verify,
+    "undo": take_back,
+}
+
+
+def measure(step: str, path: Path) -> dict[str, float]:
+    """Do one step; gives seconds on the clock and of the processor, and bytes at the peak."""
+    planning.counter_of()
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began, worked = time.perf_counter(), time.process_time()
+    STEPS[step](path)
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu": time.process_time() - worked,
+        "peak": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) * 1024,
+    }
+
+
+def measured(step: str, path: Path) -> dict[str, float]:
+    """Do one step in a process of its own."""
+    words = [sys.executable, "-m", "tests.bench.bench_applying", "--one", step, str(path)]
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    found: dict[str, float] = json.loads(said)
+    return found
+
+
+def main(names: list[str]) -> None:
+    """Print a line a step, with its cost in copies of the file."""
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "s.jsonl"
+            planning.write_named(path, name)
+            shutil.copyfile(path, path.with_name("before.jsonl"))
+            plan = planning.plan(path, planning.counter_of())
+            if plan.refused:
+                plan = planning.plan_file_only(path, planning.counter_of())
+            (path.parent / PLAN).write_bytes(msgspec.json.encode(plan))
+            size = path.stat().st_size
+            print(f"{name} ({size / _MB:.1f} MB, {len(plan.operations)} operations)")
+            print_steps(path)
+
+
+def print_steps(path: Path) -> None:
+    """Do each step, with the file as the one before left it."""
+    copied = 0.0
+    for step in STEPS:
+        found = measured(step, path)
+        copied = copied or found["cpu"]
+        print(
+            f"  {step:9} {found['seconds']:6.2f} s ({found['cpu']:.2f} s of work),"
+            f" {found['cpu'] / copied:5.1f} copies; at most {found['peak'] / _MB:.1f} MB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measure(sys.argv[2], Path(sys.argv[3]))))
+    else:
+        main(sys.argv[1:] or [*planning.SHAPES, planning.MADE])

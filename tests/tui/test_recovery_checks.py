@@ -1,0 +1,106 @@
+"""What doctor says of refused sessions, locks, pauses, and of what was done by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.core.compaction.recovery.run import Holder, detect, lock, wait_for_lock
+from ctxtop.core.processes import start_of
+from ctxtop.core.store.recovery_rows import (
+    LOST_MS,
+    AutomaticRun,
+    begin_automatic,
+    change_run,
+    end_automatic,
+)
+from ctxtop.core.store.writer import Writer
+from ctxtop.tui.cli import recovery_checks as checks
+from ctxtop.tui.cli.recovery_checks import RECENT_MS, recovery_checks
+from msgspec.structs import replace
+
+from ..recovering import SETTINGS
+from ..transcripts import SESSION
+from ..unit.test_recovery_attempt import FOUND, NOW
+from .test_cli_recover import too_long, transcript  # noqa: F401 -- a fixture
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ctxtop.tui.cli.checks import Check
+
+    from .ended import Ended
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(Writer(tmp_path / "ctxtop.db")) as writer:
+        yield writer.connection
+
+
+def check(db: sqlite3.Connection, name: str, at: int = NOW) -> Check:
+    found = recovery_checks(db, [], [], at)
+    return next(each for each in found if each.name == name)
+
+
+def test_nothing_to_tell_of(db: sqlite3.Connection) -> None:
+    for each in recovery_checks(db, [], [], NOW):
+        assert each.ok
+    assert check(db, "recovery locks").detail == "none"
+    assert "mode = auto" in check(db, "done by itself").detail
+
+
+def test_a_lock_that_nobody_holds(db: sqlite3.Connection) -> None:
+    waiting = wait_for_lock(detect(None, FOUND, (), NOW, SETTINGS), NOW)
+    gone = lock(waiting, Holder(2**22 + 1, 1.0, "gone"), NOW, SETTINGS)
+    change_run(db, FOUND.session_id, lambda _: gone)
+    stale = check(db, "recovery locks")
+    assert not stale.ok
+    assert "process 4194305" in stale.detail
+    mine = Holder(os.getpid(), start_of(os.getpid()) or 0.0, "mine")
+    change_run(db, FOUND.session_id, lambda _: lock(waiting, mine, NOW, SETTINGS))
+    held = check(db, "recovery locks")
+    assert held.ok
+    assert "1 lock held" in held.detail
+
+
+def test_a_pause(db: sqlite3.Connection) -> None:
+    waiting = wait_for_lock(detect(None, FOUND, (), NOW, SETTINGS), NOW)
+    change_run(db, FOUND.session_id, lambda _: replace(waiting, cool_until=NOW + 30_000))
+    assert "cools down for 30 s more" in check(db, "recovery locks").detail
+    assert check(db, "recovery locks", at=NOW + 30_000).detail == "none"
+
+
+def test_what_was_done_by_itself(db: sqlite3.Connection) -> None:
+    run = AutomaticRun("s-1", NOW, "full")
+    begin_automatic(db, run, 0)
+    assert "under way" in check(db, "done by itself").detail
+    assert "1 run never ended" in check(db, "done by itself", at=NOW + LOST_MS).detail
+    end_automatic(db, AutomaticRun("s-1", NOW, "full", "compacted", NOW + 1, 9, "r-1"))
+    done = check(db, "done by itself", at=NOW + LOST_MS)
+    assert "s-1, compacted" in done.detail
+    assert done.fix == "`ctxtop undo r-1`"
+    assert "nothing" in check(db, "done by itself", at=NOW + RECENT_MS + 1).detail
+
+
+def test_a_refused_session_until_it_is_mended(
+    call_ctxtop: Callable[..., Ended],
+    transcript: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks, "RECENT_MS", 10**15)
+    too_long(transcript)
+
+    def said() -> dict[str, Any]:
+        all_checks = json.loads(call_ctxtop("doctor", "--json").out)["checks"]
+        found: dict[str, Any] = next(one for one in all_checks if one["name"] == "refused sessions")
+        return found
+
+    assert f"`ctxtop recover {SESSION[:8]}`" in said()["fix"]
+    assert call_ctxtop("recover", SESSION, "--apply").code == 0
+    assert said()["fix"] is None

@@ -1,0 +1,99 @@
+"""What only one piece names is told, and what others hold too is not."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.core.compaction.holders import Holders, spoken, words_of
+from ctxtop.core.compaction.stubs import DIGEST_CHARS, is_stubbed, stubs
+
+A, B = "load_cursor and store_ledger", "store_ledger and merge_basket"
+
+
+def test_only_what_no_other_piece_names_is_sole() -> None:
+    held = Holders([A, B])
+    assert held.sole(A) == ["load_cursor"]
+    assert held.sole(A, kept="see load_cursor") == []
+
+
+def test_the_last_of_several_holders_keeps_the_name() -> None:
+    held = Holders([A, B])
+    held.replace(A, "gone")
+    assert held.sole(B) == ["store_ledger", "merge_basket"]
+
+
+def test_what_more_pieces_held_comes_first() -> None:
+    held = Holders(["old_ledger", "old_ledger new_ledger"])
+    held.replace("old_ledger", "")
+    assert held.sole("new_ledger old_ledger") == ["old_ledger", "new_ledger"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("see https://example.com/a?b=1.", "https://example.com/a?b=1"),
+        ("it raised DecodeError today", "DecodeError"),
+        ("set APP_MODE to fast", "APP_MODE"),
+        ("the mode is 'tolerant' here", "tolerant"),
+        ("service heron refused at localhost:8123", "service heron refused at localhost:8123"),
+        ("installed plover 1.22.3\nnext", "installed plover 1.22.3"),
+        ("9f8e7d6 Mend the decoder", "9f8e7d6 Mend the decoder"),
+    ],
+)
+def test_facts_are_told_with_the_words_that_they_need(text: str, said: str) -> None:
+    assert Holders([text]).sole(text)[0] == said
+
+
+def test_a_number_alone_is_no_fact() -> None:
+    assert Holders(["in 8123 ms"]).sole("in 8123 ms") == []
+
+
+def test_no_key_gets_into_a_digest() -> None:
+    keys = (
+        'sk-ant-api03-abcdefghijklmnop "ghp_0123456789abcdefghijABCDEFGHIJ" ghp_0123456789abcdefg'
+    )
+    assert Holders([keys]).sole(keys) == []
+
+
+def test_a_name_inside_a_longer_one_is_its_own() -> None:
+    text = "Writer.SetAccent calls SetAccent"
+    assert sorted(Holders([text]).sole(text)) == ["SetAccent", "Writer.SetAccent"]
+
+
+def test_much_freed_allows_a_little_to_go_unnamed() -> None:
+    held = Holders([A])
+    assert not held.allows(A, "", 900)
+    assert held.allows(A, "", 2_000)
+    assert held.allows(A, A, 1)
+
+
+def test_parts_of_ids_are_words_too() -> None:
+    assert {"a1b2c3d4", "e5f6", "pkg", "1.2.3", "a1b2c3d4-e5f6"} <= words_of(
+        "a1b2c3d4-e5f6 pkg@1.2.3"
+    )
+
+
+def test_a_line_is_read_by_call_or_by_its_other_blocks() -> None:
+    line = {
+        "message": {
+            "content": [
+                {"type": "text", "text": "words"},
+                {"type": "tool_use", "id": "1", "input": {"command": "make"}},
+                {"type": "tool_result", "tool_use_id": "2", "content": [{"text": "done"}]},
+            ]
+        }
+    }
+    assert [spoken(line, call) for call in (None, "1", "2", "3")] == ["words", "make", "done", ""]
+    assert spoken({"message": {"content": "said"}}, None).strip() == "said"
+    assert spoken(None, None).strip() == ""
+
+
+def test_a_long_text_gets_a_digest_for_each_of_its_parts() -> None:
+    names = [f"module_{number}.function_{number}" for number in range(90)]
+    text = "\n".join(names)
+    parts = stubs(text, "Read /a.py", "Read it again.", names).split("\n")
+    assert all(is_stubbed(part) for part in parts)
+    told = [part.partition("It names: ")[2].removesuffix("]") for part in parts]
+    assert ", ".join(told).split(", ") == names
+    assert all(len(each) <= DIGEST_CHARS for each in told)
+    first = told[0].count(", ") + 2
+    assert f"from line {first}." in parts[1]

@@ -1,0 +1,149 @@
+"""How much a plan holds of a transcript, how often it reads it, and what is too large for it."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.transcripts.conversation import entries_from
+from ctxtop.core.compaction import limits, line_file
+from ctxtop.core.compaction.limits import LARGE_BYTES, size_note
+from ctxtop.core.compaction.line_file import open_lines
+from ctxtop.core.compaction.plan import Harm, Refusal
+from ctxtop.core.compaction.plan_whole import KEPT_CHARS, plan_whole
+from ctxtop.core.compaction.planning import plan_transcript, read_view
+from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.view import HELD_BYTES
+from ctxtop.core.conversation import PieceKind
+
+from .. import transcripts as made
+from ..planned import COUNTERS, SHORT, plan_of, view_of
+from ..worked import Session, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import pytest
+    from ctxtop.core.compaction.plan import Operation
+    from ctxtop.core.compaction.view import Line, View
+    from ctxtop.core.compaction.whole import Whole
+    from ctxtop.core.conversation import Entry
+
+_MB = 1_000_000
+
+
+def worked(long_line: int = 0) -> Session:
+    session = Session()
+    session.ask("mend the decoder")
+    if long_line:
+        details = {"type": "text", "file": {"content": "x" * long_line, "filePath": "/long"}}
+        session.use("Read", numbered(20), details=details, file_path="/long")
+    for number in range(20):
+        text = numbered(80, words=f"decode_packet_{number}(table)")
+        session.use("Read", text, file_path=f"/src/{number}.py")
+        session.use("Read", text, file_path=f"/src/{number}.py")
+    session.rest()
+    return session
+
+
+def test_a_long_line_is_not_held_more_than_three_times(tmp_path: Path) -> None:
+    size = 20 * _MB
+    path = worked(size).write(tmp_path / "s.jsonl")
+    COUNTERS.of(made.MODEL).text_tokens("the table is read once")
+    tracemalloc.start()
+    try:
+        plan = plan_of(path, Aim(Harm.FILE_ONLY))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert plan.bytes_before - plan.bytes_after > 0.99 * size
+    assert peak < 3 * size + 5 * _MB
+
+
+def test_what_is_not_sent_is_not_read_again(tmp_path: Path) -> None:
+    session = worked()
+    session.add(made.boundary())
+    first = session.add(made.summary())
+    session.lines += worked().lines[1:]
+    path = session.write(tmp_path / "s.jsonl")
+    read: list[int] = []
+
+    def counting(path: Path, start: int = 0) -> Iterable[Entry]:
+        for entry in entries_from(path, start):
+            read.append(entry.offset)
+            yield entry
+
+    with open_lines(path) as file:
+        scan = file.scan()
+        read_view(path, file, scan, counting, COUNTERS.of)
+    again = read[len(set(read)) :]
+    assert again
+    assert min(again) >= scan.lines[first - 1].offset
+
+
+def test_a_long_line_is_read_once_while_short_ones_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = worked(HELD_BYTES + 1).write(tmp_path / "s.jsonl")
+    read: list[int] = []
+    with view_of(path) as view:
+        source = view._source
+
+        class Counting:
+            def read(self, line: Line) -> bytes:
+                read.append(line.number)
+                return source.read(line)
+
+        monkeypatch.setattr(view, "_source", Counting())
+        long = next(line.number for line in view.lines if line.length > HELD_BYTES)
+        for number in range(1, len(view.lines) + 1):
+            assert view.raw(long).endswith(b"}")
+            assert view.raw(number).endswith(b"}")
+    assert sorted(read) == list(range(1, len(view.lines) + 1))
+
+
+def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
+    session = worked()
+    session.use("Bash", numbered(60), failed=True, command="make")
+    path = session.write(tmp_path / "s.jsonl")
+    seen: list[tuple[Whole, View]] = []
+
+    def make(whole: Whole, view: View) -> Operation | Refusal:
+        seen.append((whole, view))
+        return Refusal("nothing", "only looked at", "nothing")
+
+    plan_whole("s", path, entries_from, COUNTERS.of, make)
+    ((whole, view),) = seen
+    assert whole.tokens(whole.sent) == sum(each.tokens for each in view.slots)
+    results = [
+        piece
+        for entry in whole.entries
+        for piece in entry.pieces
+        if piece.kind is PieceKind.TOOL_RESULT
+    ]
+    assert max(len(each.text) for each in results if not each.failed) < KEPT_CHARS + 20
+    assert [each.text for each in results if each.failed] == [numbered(60)]
+
+
+def test_a_large_file_is_planned_for_and_refused(tmp_path: Path) -> None:
+    path = worked().write(tmp_path / "s.jsonl")
+    size = path.stat().st_size
+    plan = plan_transcript("s", path, entries_from, COUNTERS.of, protection=SHORT, largest=size - 1)
+    assert [each.check for each in plan.refused] == ["file-size"]
+    assert plan.operations == plan_of(path).operations != ()
+    assert plan_of(path).refused == ()
+
+
+def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = worked(long_line=50_000).write(tmp_path / "s.jsonl")
+    monkeypatch.setattr(line_file, "LONGEST_LINE", 40_000)
+    monkeypatch.setattr(limits, "LONGEST_LINE", 40_000)
+    plan = plan_of(path)
+    assert [each.check for each in plan.refused] == ["line-size"]
+    assert plan.operations == ()
+
+
+def test_a_word_about_a_large_file() -> None:
+    assert size_note(LARGE_BYTES) is None
+    assert size_note(63_400_000) == ("the transcript has 63 MB: planning and applying take a while")

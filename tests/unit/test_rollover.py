@@ -1,0 +1,81 @@
+"""A rollover: a session of one message, and the old one as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.plan import Harm, Plan
+from ctxtop.core.compaction.plan_whole import plan_whole
+from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.refused import NotAppliedError
+from ctxtop.core.compaction.rollover import roll_over
+from ctxtop.core.compaction.undo import undo
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.summaries.budget import Budget
+from ctxtop.core.summaries.templates import FOUR
+
+from tests.planned import COUNTERS
+from tests.sessions_on_disk import at_rest, encoded, said, subject_of, turns
+from tests.transcripts import SESSION
+
+DATA = encoded(turns(6, result_chars=4_000))
+
+
+def plan_of(path: Path, budget: Budget | None = None) -> Plan:
+    return plan_whole(
+        SESSION,
+        path,
+        read_conversation,
+        COUNTERS.of,
+        lambda whole, view: roll_over(whole, view, FOUR, budget),
+    )
+
+
+def test_the_new_session_begins_with_the_hand_off(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    plan = plan_of(subject.transcript, Budget(2_000))
+    assert plan.refused == ()
+    assert plan.harm is Harm.CUT
+    assert plan == plan_of(subject.transcript, Budget(2_000)), "made again, the same"
+    receipt = apply_plan(plan, Mode.FORK, subject)
+    assert subject.transcript.read_bytes() == DATA
+    fork = Path(receipt.target)
+    assert fork.stat().st_size == plan.bytes_after
+    (sent,) = project(read_conversation(fork))
+    (piece,) = sent.pieces
+    assert piece.kind is PieceKind.PROMPT
+    assert piece.text.startswith(f"[Hand-off from session {SESSION}]")
+    assert "Please do 0" in piece.text
+    *_, last = [json.loads(line) for line in fork.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert last["sessionId"] == fork.stem
+    assert last["forkedFrom"]["sessionId"] == SESSION
+    assert last["parentUuid"] is None
+
+
+def test_it_is_taken_back(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    receipt = apply_plan(plan_of(subject.transcript, Budget(2_000)), Mode.FORK, subject)
+    fork = Path(receipt.target)
+    undo(receipt.receipt_id, None, subject_of(fork, tmp_path))
+    assert said(fork) == said(subject.transcript)
+
+
+def test_it_is_for_a_session_of_its_own(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    with pytest.raises(NotAppliedError):
+        apply_plan(plan_of(subject.transcript, Budget(2_000)), Mode.APPEND, subject)
+    assert subject.transcript.read_bytes() == DATA
+
+
+def test_what_cannot_be_handed_off_is_refused(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    assert [each.check for each in plan_of(subject.transcript, Budget(1)).refused] == [
+        "summary_empty"
+    ]
+    few = at_rest(tmp_path, encoded(turns(1)[:2]))
+    assert [each.check for each in plan_of(few.transcript).refused] == ["too_few"]

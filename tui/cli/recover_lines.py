@@ -1,0 +1,179 @@
+"""A recovery for people and for programs: what ended, what each step does, what to type next."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.compaction import plan as plans
+from ...core.compaction import receipts
+from ...core.compaction.limit_errors import LimitErrorType
+from ...core.compaction.recovery.settings import Step
+from ..formats import tokens
+from .checks import plural
+from .columns import GAP, SHORTEST, Cell, Column, draw, terminal_width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...collectors.recovering import Recovery
+    from ...collectors.resuming import Resumed
+    from ...core.compaction.recovery.ground import Proposal
+
+SHOWN: Final = 8
+"""Operations that are named; `--json` lists all."""
+
+ENDED_IN: Final = {
+    LimitErrorType.NON_EMPTY_CONTENT: "an empty message, which the API refuses",
+}
+
+_COLUMNS: Final = (
+    Column("STEP"),
+    Column("", rank=1),
+    Column("WHAT IT DOES", flexible=True),
+)
+
+_OPERATIONS: Final = (
+    Column("LINE", right=True),
+    Column("WHAT", flexible=True),
+    Column("TOKENS", right=True),
+    Column("WHY", flexible=True, rank=1),
+)
+
+_YES, _NO = Cell("✓", "ok"), Cell("✗", "quiet")
+
+
+def as_record(recovery: Recovery, resumed: Resumed | None) -> dict[str, Any]:
+    """Say a recovery for programs (commands.md)."""
+    found, choice, run = recovery.found, recovery.choice, recovery.run
+    chosen = choice.chosen
+    return {
+        "session_id": found.session_id,
+        "error_type": found.error_type.value,
+        "current_tokens": found.current_tokens,
+        "max_tokens": found.max_tokens,
+        "message_index": found.message_index,
+        "line": found.line,
+        "state": run.state.value if run else "detected",
+        "attempts": run.counters.attempts if run else 0,
+        "steps": [step.value for step in recovery.steps],
+        "step": chosen.step.value if chosen else None,
+        "prompt": chosen.prompt if chosen else None,
+        "plan": plans.as_record(choice.plan) if choice.plan else None,
+        "refused": [
+            {"check": each.check, "why": each.why, "what_to_do": each.what_to_do}
+            for each in choice.why_not
+        ],
+        "receipt": receipts.as_record(recovery.receipt) if recovery.receipt else None,
+        "resumed": {
+            "prompt": resumed.prompt,
+            "answered": resumed.answered,
+            "said": resumed.said,
+            "attempts": resumed.attempts,
+        }
+        if resumed
+        else None,
+    }
+
+
+def lines_of(recovery: Recovery, resumed: Resumed | None) -> list[str]:
+    """Say a recovery for a person."""
+    return [
+        *_ended(recovery),
+        "",
+        *draw(_COLUMNS, list(_steps(recovery)), terminal_width()),
+        "",
+        *_operations(recovery),
+        *_next(recovery, resumed),
+    ]
+
+
+def _ended(recovery: Recovery) -> Iterator[str]:
+    found = recovery.found
+    what = ENDED_IN.get(found.error_type, "a prompt that is too long")
+    yield f"session {found.session_id[:8]} ended in {what}"
+    if found.line is not None:
+        yield f"  line {found.line} of its transcript"
+    if found.current_tokens is not None and found.max_tokens is not None:
+        over = tokens(found.current_tokens - found.max_tokens)
+        sizes = f"{tokens(found.current_tokens)} of {tokens(found.max_tokens)}, {over} too many"
+        room = f"; with room for an answer it fits at {tokens(recovery.fits_at)}"
+        yield f"  {sizes}{room}"
+    elif found.message_index is not None:
+        yield f"  the API names message {found.message_index}"
+
+
+def _steps(recovery: Recovery) -> Iterator[list[Cell | str]]:
+    tried = {each.step: each for each in recovery.choice.tried}
+    names = max((len(step) for step in recovery.steps), default=0)
+    width = max(SHORTEST, terminal_width() - names - len(GAP) * 2 - 1)
+    for step in recovery.steps:
+        proposal = tried.get(step)
+        if proposal is None:
+            why = (
+                "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
+            )
+            yield [step.value, "", Cell(why, "quiet")]
+        elif proposal.missing:
+            first, *more = wrap(f"{proposal.missing.why.rstrip(chr(46))}{_hint(proposal)}", width)
+            yield [step.value, _NO, first]
+            for each in more:
+                yield ["", "", each]
+        else:
+            yield [step.value, _YES, _what(recovery, proposal)]
+
+
+def _hint(proposal: Proposal) -> str:
+    missing = proposal.missing
+    return f": {missing.what_to_do}" if missing and missing.what_to_do != "go on" else ""
+
+
+def _what(recovery: Recovery, proposal: Proposal) -> str:
+    plan = recovery.choice.plan
+    if plan is None:
+        return ""
+    count = len(proposal.operations)
+    did = {
+        Step.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
+        Step.TRUNCATE: f"truncates the largest {'result' if count == 1 else f'{count} results'}",
+        Step.AGGRESSIVE: f"truncates {plural(count, 'result')}",
+        Step.SUMMARIZE: "a summary takes the place of what was",
+        Step.REVERT: "goes back before your last prompt",
+    }.get(proposal.step, f"leaves out {plural(count, 'thing')} said twice or superseded")
+    sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
+    return f"{did}: {sizes}"
+
+
+def _operations(recovery: Recovery) -> Iterator[str]:
+    plan = recovery.choice.plan
+    if plan is None:
+        return
+    largest = sorted(plan.operations, key=lambda each: -each.tokens_saved)
+    rows: list[list[Cell | str]] = [
+        [str(each.line or "end"), each.what, f"{each.tokens_saved:,}", each.why]
+        for each in largest[:SHOWN]
+    ]
+    yield from draw(_OPERATIONS, rows, terminal_width())
+    if len(largest) > SHOWN:
+        yield f"and {len(largest) - SHOWN} smaller ones; --json lists all"
+    yield ""
+
+
+def _next(recovery: Recovery, resumed: Resumed | None) -> Iterator[str]:
+    start, receipt, chosen = recovery.found.session_id[:8], recovery.receipt, recovery.choice.chosen
+    if chosen and chosen.prompt:
+        yield f"to ask again: {chosen.prompt}"
+    if recovery.choice.plan is None:
+        yield "no step suffices"
+        asking = [each.what_to_do for each in recovery.choice.why_not if each.check == "confirm"]
+        for hint in asking or [f"see `ctxtop compact {start}`, or begin a new session"]:
+            yield f"next:  {hint}"
+    elif receipt is None:
+        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session stays as it is)"
+    else:
+        yield f"done in a fork, {len(receipt.verified)} checks passed"
+        if resumed:
+            how = "answered" if resumed.answered else f"not answered: {resumed.said}"
+            yield f"asked there: {resumed.prompt}  ({how})"
+        yield f"next:  {receipt.resume_command}"
+        yield f"undo:  ctxtop undo {receipt.receipt_id}"
