@@ -10,14 +10,32 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm
+from ctxtop.core.compaction.planning import plan_transcript
 from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.undo import undo
 
-from .compacting import resume
+from .compacting import ApiCounter, resume
 from .edits import answers, write_edited
 from .lab import LARGE
 from .talks import TALKS, path_of
-from .ways import LATER, MORE, PROMPT_TOKENS, WAYS, Counting, Talk, begin, prove_way, up_to
+from .ways import (
+    LATER,
+    MORE,
+    NEWEST,
+    PROMPT_TOKENS,
+    WAYS,
+    Counting,
+    Talk,
+    begin,
+    prove_way,
+    subject_of,
+    up_to,
+    worth_it,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +52,9 @@ if TYPE_CHECKING:
 KINDS = ("thinking", "edits", "compacted twice", "long day")
 """Without --all-pairs: every way has something to do on three of them."""
 
-TRIGGER = 967_000
-"""Of a window of 1,000,000 tokens: from here on the client compacts by itself."""
+FULL = 965_640
+"""Tokens read from the cache: with what else its request held the client would compact at once,
+and not without what a plan takes out."""
 
 COMPACTED = ["summary", "answer"]
 
@@ -130,29 +149,29 @@ def test_two_receipts_in_both_orders(
 
 
 def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -> None:
-    talk = begin(lab, "side by side")
-    lab.turn("And. [[bash:seq 1 60]] [[say:ok]]", resume=talk.path.stem, model=LARGE)
-    foreseen = up_to(Harm.INPUTS)(talk, talk.path)
-    half = (foreseen.before_tokens - foreseen.after_tokens) // 2
-
     def left_full(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         newest = answers(lines)[-1]["message"]
         for line in answers(lines):
             if line["message"]["id"] == newest["id"]:
-                # What is above the trigger by half of what the plan takes out.
-                counts = {"input_tokens": TRIGGER + half, "cache_creation_input_tokens": 0}
-                line["message"]["usage"] |= counts | {"cache_read_input_tokens": 0}
+                line["message"]["usage"]["cache_read_input_tokens"] = FULL
         return lines
 
-    path = path_of(lab, write_edited(talk.path, left_full))
+    session_id = TALKS["side by side"](lab)
+    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=LARGE)
+    path = path_of(lab, write_edited(path_of(lab, session_id), left_full))
     unedited = path.read_bytes()
-    plan = up_to(Harm.INPUTS)(talk, path)
+    aim, counter = Aim(Harm.MASKED), ApiCounter()
+    plan = worth_it(
+        plan_transcript(
+            path.stem, path, read_conversation, lambda _: counter, aim=aim, protection=NEWEST
+        )
+    )
     untold = tuple(each for each in plan.operations if each.strategy != "usage")
     assert len(untold) == len(plan.operations) - 1
 
     def sent(chosen: Plan, mode: Mode) -> tuple[list[str], Receipt]:
-        receipt, written = talk.apply(path, chosen, mode)
-        turn = lab.turn(LATER, resume=written.stem, model=LARGE)
+        receipt = apply_plan(chosen, mode, subject_of(lab, path))
+        turn = lab.turn(LATER, resume=receipt.new_session_id or path.stem, model=LARGE)
         assert turn.code == 0
         asked = [one for one in turn.exchanges if one["path"].endswith("/messages")]
         return [one["what"] for one in asked], receipt
@@ -165,5 +184,5 @@ def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -
     assert abs(told - plan.after_tokens) < PROMPT_TOKENS
     kinds, receipt = sent(plan, Mode.IN_PLACE)
     assert kinds == ["answer"]
-    talk.undo(receipt, path)
+    undo(receipt.receipt_id, None, subject_of(lab, path))
     assert path.read_bytes()[: len(unedited)] == unedited
