@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from ctxtop.core.compaction.plan import Operation, Plan, Refusal
     from ctxtop.core.compaction.receipts import Receipt
-    from ctxtop.core.compaction.subject import Subject
     from ctxtop.core.compaction.view import View
     from ctxtop.core.compaction.whole import Whole
     from ctxtop.core.estimate import Estimator
@@ -88,18 +87,14 @@ class Talk:
             shutil.copytree(self.path.with_suffix(""), new.with_suffix(""))
         return new
 
-    def subject(self, path: Path) -> Subject:
-        """Say what is edited; nobody has it open."""
-        return subject_of(self.lab, path)
-
     def apply(self, path: Path, plan: Plan, mode: Mode) -> tuple[Receipt, Path]:
         """Carry a plan out; give the file that was written too."""
-        receipt = apply_plan(plan, mode, self.subject(path))
+        receipt = apply_plan(plan, mode, subject_of(self.lab, path))
         return receipt, path_of(self.lab, receipt.new_session_id or path.stem)
 
     def undo(self, receipt: Receipt, written: Path, operation: int | None = None) -> None:
         """Take a receipt back, or one operation of it."""
-        undo(receipt.receipt_id, operation, self.subject(written))
+        undo(receipt.receipt_id, operation, subject_of(self.lab, written))
 
     def says_what_it_said(self, path: Path) -> bool:
         """Go on, and say whether all is sent that was sent before."""
