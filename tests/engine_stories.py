@@ -28,6 +28,7 @@ from ctxtop.core.compaction.settle import settle
 from ctxtop.core.compaction.subject import locked
 from ctxtop.core.compaction.undo import undo
 
+from .engine_lines import TAILS, as_line, line_with, lines_of, results_of, session, uuid_of
 from .faults import Faults, KilledError
 from .sessions_on_disk import (
     at_rest,
@@ -37,33 +38,16 @@ from .sessions_on_disk import (
     place,
     plan_of,
     rest,
-    result_lines,
     subject_of,
-    turns,
 )
-from .transcripts import SESSION, JsonLine, boundary, chained, encode, summary, user
+from .transcripts import SESSION, encode, user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from ctxtop.core.compaction.plan import Operation, Plan
 
 Act = str
-
-STRANGE: Final[tuple[JsonLine | bytes, ...]] = (
-    b"",
-    b"no JSON",
-    b'{"type":"note"}\r',
-    b'{"type":"new","x":"\xff"}',
-    '{"type":"new","x":"\u2028\x85"}'.encode(),
-    {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}, "sessionId": SESSION},
-    {"type": "progress", "data": {}},
-    user("aside", 50, isSidechain=True),
-    chained("attachment", 50, attachment={"type": "date", "content": "x"}),
-    chained("system", 50, subtype="turn_duration"),
-)
-"""Lines that lead nowhere, as they stand between others."""
-TAILS: Final = (b"", b"", b'{"type":"user","uuid":"ha', b'{"type":"new","x":"\xff"}\r\n')
 
 LAST_CALL: Final = 160
 """No act takes more calls than that."""
@@ -90,6 +74,8 @@ class Layer:
     """The fork's file."""
     uuids: tuple[str, ...] = ()
     """Of the lines that a second plan masks, wherever they stand by now."""
+    title: str | None = None
+    """Of the fork."""
 
     def operations(self) -> list[Operation]:
         return [each for n, each in enumerate(self.plan.operations) if n not in self.undone]
@@ -102,7 +88,7 @@ class Story:
         self.random: Final = random.Random(seed)
         self.mode: Final = mode
         self.root: Final = root
-        self.lines: Final = self._session()
+        self.lines: Final = session(self.random)
         self.data = encode(self.lines) + self.random.choice(TAILS)
         shutil.rmtree(root, ignore_errors=True)
         self.subject = at_rest(root, self.data)
@@ -248,7 +234,9 @@ class Story:
             target = Path(receipt.target)
             fork = target if self.mode is Mode.FORK else None
             uuids = self._masked_second if act == "second" else ()
-            self.layers[receipt.receipt_id] = Layer(plan, self.mode, target=fork, uuids=uuids)
+            self.layers[receipt.receipt_id] = Layer(
+                plan, self.mode, target=fork, uuids=uuids, title=receipt.title
+            )
             intended[receipt.receipt_id] = frozenset()
         now = {each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts}
         self._require(now in (before, intended), f"{act}: {end}: the receipts say {now}")
@@ -342,39 +330,20 @@ class Story:
             if layer.uuids:
                 data = _with_masks(data, layer)
             elif layer.target in {None, target}:
-                written = as_fork(SESSION, target.stem) if layer.target else AS_IT_IS
-                data = b"".join(after(image(_lines(data), layer.operations(), written)))
+                fork = as_fork(SESSION, target.stem, layer.title)
+                written = fork if layer.target else AS_IT_IS
+                data = b"".join(after(image(lines_of(data), layer.operations(), written)))
         return data
 
     # What there is in the beginning
 
-    def _session(self) -> list[JsonLine | bytes]:
-        """Turns, perhaps behind a compaction, and strange lines in between."""
-        lines: list[JsonLine | bytes] = [*turns(self.random.choice([2, 3]), 30)]
-        if self.random.random() < 0.3:
-            *before, last = turns(1, 30)
-            middle = boundary(logicalParentUuid=last["leafUuid"])
-            end = summary(parentUuid=middle["uuid"])
-            first = _line(lines, '"user"')
-            lines[first - 1] = _as_line(lines[first - 1]) | {"parentUuid": end["uuid"]}
-            lines[:1] = [*before, middle, end]
-        for strange in self.random.choices(STRANGE, k=self.random.randint(0, 3)):
-            lines.insert(self.random.randint(1, len(lines) - 1), strange)
-        return lines
-
-    def _results(self) -> list[int]:
-        """Number the results that are sent, counted from 1."""
-        known = [_as_line(each) for each in self.lines]
-        after = max((n for n, each in enumerate(known) if "compactMetadata" in each), default=0)
-        return [n for n in result_lines(known) if n > after]
-
     def _plan(self) -> Plan:
-        leaf = _as_line(self.lines[-1])["leafUuid"]
+        leaf = as_line(self.lines[-1])["leafUuid"]
         envelope = Envelope(SESSION, leaf, "2026-11-20T12:00:00.000Z")
         appended = summary_lines(envelope, Kept("SUMMARY", [leaf], 9, 1), "boundary", "summary")
         done = [operation(*appended, level=Harm.SUMMARY)]
         if self.mode is not Mode.APPEND:
-            numbers = self._results()
+            numbers = results_of(self.lines)
             chosen = self.random.sample(numbers, self.random.randint(1, len(numbers) - 1))
             done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
             if self.random.random() < 0.3:
@@ -386,16 +355,18 @@ class Story:
         data = self.path.read_bytes()
         (first,) = self.layers.values()
         touched = {each.line for each in first.plan.operations}
-        uuids = [_as_line(self.lines[n - 1])["uuid"] for n in self._results() if n not in touched]
-        found = [(n, _uuid(line)) for n, line in enumerate(data.split(b"\n"), 1)]
+        uuids = [
+            as_line(self.lines[n - 1])["uuid"] for n in results_of(self.lines) if n not in touched
+        ]
+        found = [(n, uuid_of(line)) for n, line in enumerate(data.split(b"\n"), 1)]
         self._masked_second = tuple(uuid for _, uuid in found if uuid in uuids)
         numbers = [n for n, uuid in found if uuid in uuids]
         return plan_of(data, masks(data, numbers, "[second]"))
 
     def _without_a_thought(self) -> Operation:
-        call = _line(self.lines, '"tool_use"', self._results()[0] - 3)
-        thought = _line(self.lines, '"thinking"', call - 3)
-        parent = json.dumps(_as_line(self.lines[thought - 1])["parentUuid"])
+        call = line_with(self.lines, '"tool_use"', results_of(self.lines)[0] - 3)
+        thought = line_with(self.lines, '"thinking"', call - 3)
+        parent = json.dumps(as_line(self.lines[thought - 1])["parentUuid"])
         return operation(
             Remove(*place(self.data, thought)),
             Replace(*place(self.data, call), "/parentUuid", parent),
@@ -443,34 +414,9 @@ class Story:
                     self.needed.append(name)
 
 
-def _as_line(line: JsonLine | bytes) -> JsonLine:
-    return {} if isinstance(line, bytes) else line
-
-
-def _line(lines: Sequence[JsonLine | bytes], text: str, after: int = 0) -> int:
-    """Number the first line that holds a text, counted from 1."""
-    return next(
-        n for n, each in enumerate(lines, 1) if n > after and text in json.dumps(_as_line(each))
-    )
-
-
 def _append(path: Path, line: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         file.write(line)
-
-
-def _uuid(line: bytes) -> str:
-    try:
-        return str(json.loads(line).get("uuid"))
-    except ValueError:
-        return ""
-
-
-def _lines(data: bytes) -> Iterator[bytes]:
-    *whole, last = data.split(b"\n")
-    yield from (line + b"\n" for line in whole)
-    if last:
-        yield last
 
 
 def _with_masks(data: bytes, layer: Layer) -> bytes:
@@ -478,8 +424,8 @@ def _with_masks(data: bytes, layer: Layer) -> bytes:
     edits = dict(zip(layer.uuids, layer.plan.operations, strict=True))
     left = {id(each) for each in layer.operations()}
     lines: list[bytes] = []
-    for line in _lines(data):
-        done = edits.get(_uuid(line))
+    for line in lines_of(data):
+        done = edits.get(uuid_of(line))
         edit = done.edits[0] if done and id(done) in left else None
         if isinstance(edit, Replace):
             lines.append(replace_value(line, edit.pointer, edit.value.encode()))

@@ -45,13 +45,15 @@ def test_the_new_session_begins_with_the_hand_off(tmp_path: Path) -> None:
     receipt = apply_plan(plan, Mode.FORK, subject)
     assert subject.transcript.read_bytes() == DATA
     fork = Path(receipt.target)
-    assert fork.stat().st_size == plan.bytes_after
+    *lines, title, name = fork.read_bytes().splitlines(keepends=True)
+    assert sum(map(len, lines)) == plan.bytes_after
+    assert json.loads(title)["customTitle"] == json.loads(name)["agentName"]
     (sent,) = project(read_conversation(fork))
     (piece,) = sent.pieces
     assert piece.kind is PieceKind.PROMPT
     assert piece.text.startswith(f"[Hand-off from session {SESSION}]")
     assert "Please do 0" in piece.text
-    *_, last = [json.loads(line) for line in fork.read_text(encoding="utf-8").split("\n")[:-1]]
+    last = json.loads(lines[-1])
     assert last["sessionId"] == fork.stem
     assert last["forkedFrom"]["sessionId"] == SESSION
     assert last["parentUuid"] is None
