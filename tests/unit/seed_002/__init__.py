@@ -1,0 +1,1 @@
+"""Recovery as seed 002 asks for it, requirement by requirement."""

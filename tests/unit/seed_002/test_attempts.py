@@ -1,0 +1,117 @@
+"""Recovery's requirements: attempts, locks and what is kept of them (002-92 to 002-103)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from ctxtop.collectors import resuming
+from ctxtop.core.compaction.recovery.run import (
+    Counters,
+    Run,
+    delay_ms,
+    detect,
+    next_step,
+    obstacle,
+    succeed,
+)
+from ctxtop.core.compaction.recovery.settings import RetrySettings
+from ctxtop.core.store.recovery_rows import change_run, clean_runs, read_run
+from ctxtop.core.store.writer import Writer
+
+from ...recovering import SETTINGS, chain
+from ..test_recovery_attempt import file_row
+from ..test_recovery_run import NOW, locked, pending
+from .given import FEWER, mend, refused, sizes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_002_92() -> None:
+    assert (locked().counters.attempts, locked().began_at) == (1, NOW)
+
+
+def test_002_93() -> None:
+    assert RetrySettings().max_attempts == 2
+    tried = msgspec.structs.replace(pending(), counters=Counters(attempts=2), began_at=NOW)
+    refusal = obstacle(tried, NOW + 299_999, SETTINGS)
+    assert refusal
+    assert refusal.check == "attempts"
+
+
+def test_002_94() -> None:
+    assert RetrySettings().initial_ms == 2000
+
+
+def test_002_95() -> None:
+    assert RetrySettings().factor == 2
+
+
+def test_002_96() -> None:
+    assert RetrySettings().max_ms == 30_000
+    assert delay_ms(4, RetrySettings()) == 30_000
+
+
+def test_002_97() -> None:
+    assert [delay_ms(each, RetrySettings()) for each in range(3)] == [2000, 4000, 8000]
+
+
+def test_002_98(path: Path) -> None:
+    """Wait, ask, look whether it was answered, and once more; then it is given up."""
+    mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
+    assert mended.receipt
+    waits: list[float] = []
+    asked: list[str] = []
+
+    def run(prompt: str, *_: object) -> str:
+        asked.append(prompt)
+        return "no"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resuming, "run_client", run)
+        here = str(path.parent)
+        went = resuming.go_on("on", mended.receipt, here, None, RetrySettings(), waits.append)
+    assert (waits, asked) == ([2.0, 4.0], ["on", "on"])
+    assert (went.answered, went.attempts) == (False, 2)
+
+
+# 1.2.13 State.
+
+
+def test_002_99() -> None:
+    """The seed's seven containers are one row a session."""
+    run = {"state", "found", "holder", "counters", "began_at"}
+    counters = {"attempts", "truncated", "emptied", "reverted"}
+    assert run <= set(Run.__struct_fields__)
+    assert counters <= set(Counters.__struct_fields__)
+
+
+def test_002_100() -> None:
+    refusal = obstacle(locked(), NOW + 90_000, SETTINGS)
+    assert refusal
+    assert refusal.check == "in_progress"
+
+
+def test_002_101() -> None:
+    ended = succeed(next_step(locked(), NOW, SETTINGS), NOW + 5, truncated=3)
+    assert (ended.counters.truncated, ended.changed_at) == (3, NOW + 5)
+
+
+def test_002_102() -> None:
+    """What was used up is forgotten when the session has gone on; the rest by success."""
+    other = msgspec.structs.replace(locked().found, key="another")
+    full = Counters(attempts=2, truncated=20, emptied=2, reverted=3, last_reverted="u")
+    ended = msgspec.structs.replace(succeed(next_step(locked(), NOW, SETTINGS), NOW), counters=full)
+    assert detect(ended, other, (), NOW + 300_000, SETTINGS).counters == Counters()
+
+
+def test_002_103(path: Path) -> None:
+    with closing(Writer(path.parent / "ctxtop.db")) as writer:
+        db = writer.connection
+        file_row(db, locked().found.session_id, gone=True)
+        change_run(db, locked().found.session_id, lambda _: pending())
+        clean_runs(db, NOW)
+        assert read_run(db, locked().found.session_id) is None

@@ -1,0 +1,195 @@
+"""Recovery's requirements: how a refusal is found, and what is tried (002-37 to 002-58)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+from ctxtop.core.compaction.limit_errors import LimitErrorType as Type
+from ctxtop.core.compaction.limit_errors import parse_anthropic_token_limit_error as parse
+from ctxtop.core.compaction.recovery.fix_empty import PLACEHOLDER, fix_empty
+from ctxtop.core.compaction.recovery.order import steps_for
+from ctxtop.core.compaction.recovery.revert import revert
+from ctxtop.core.compaction.recovery.run import (
+    State,
+    detect,
+    wait_for_lock,
+)
+from ctxtop.core.compaction.recovery.settings import RecoverySettings, Step
+from ctxtop.core.compaction.recovery.truncate import (
+    chars_to_free,
+    truncate_aggressively,
+    truncate_largest,
+)
+from ctxtop.tui.cli.recover_lines import lines_of
+
+from ... import transcripts as made
+from ...recovering import SETTINGS, carried_out, chain, ground
+from ..test_recovery_run import NOW, locked
+from .given import (
+    AGGRESSIVE,
+    FEWER,
+    FOUND,
+    SUMMARY,
+    TOO_LONG,
+    chosen,
+    found_in,
+    mend,
+    refused,
+    sizes,
+    talk,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_002_37(path: Path) -> None:
+    """Seen without a person; mended without one only where that was opted in."""
+    assert found_in(path, made.user(), refused())
+    assert not SETTINGS.auto
+
+
+def test_002_38(path: Path) -> None:
+    """The source is the answer that the client makes up, and its API error."""
+    assert found_in(path, made.user(), refused())
+    assert found_in(path, made.user(), made.refusal(TOO_LONG))
+    assert found_in(path, made.user(TOO_LONG), made.assistant()) is None
+
+
+def test_002_39() -> None:
+    inner = {"error": {"error": {"message": TOO_LONG}}}
+    for error in (
+        TOO_LONG,
+        inner,
+        json.dumps(inner),
+        {"data": {"responseBody": json.dumps(inner)}},
+    ):
+        parsed = parse(error)
+        assert parsed
+        assert parsed.max_tokens == 200_000
+
+
+def test_002_40() -> None:
+    for words in ("prompt is too long", "context_length_exceeded", "non-empty content"):
+        assert parse(words)
+    assert parse("overloaded") is None
+
+
+def test_002_41() -> None:
+    for words in ("210000 tokens > 200000 maximum", "210,000 tokens > 200,000 maximum"):
+        parsed = parse(f"prompt is too long: {words}")
+        assert parsed
+        assert (parsed.current_tokens, parsed.max_tokens) == (210_000, 200_000)
+
+
+def test_002_42() -> None:
+    for words in ("messages.12: non-empty content", "messages[12]: non-empty content"):
+        parsed = parse(words)
+        assert parsed
+        assert parsed.message_index == 12
+
+
+def test_002_43() -> None:
+    fields = {"current_tokens", "max_tokens", "error_type", "message_index"}
+    more = {"request_id", "provider_id", "model_id"}
+    parsed = parse(TOO_LONG)
+    assert parsed
+    assert fields | more <= set(parsed.__struct_fields__)
+
+
+def test_002_44() -> None:
+    steps = steps_for(Type.TOKEN_LIMIT, RecoverySettings(order=AGGRESSIVE.order))
+    assert steps == (Step.TRUNCATE, Step.FIX_EMPTY, Step.REVERT, Step.SUMMARIZE)
+
+
+def test_002_45() -> None:
+    assert steps_for(Type.NON_EMPTY_CONTENT, AGGRESSIVE)[0] is Step.FIX_EMPTY
+    assert Step.TRUNCATE not in steps_for(Type.NON_EMPTY_CONTENT, AGGRESSIVE)
+
+
+def test_002_46(path: Path) -> None:
+    """Needs no sizes: half of what is there is the target."""
+    last = RecoverySettings(order=(Step.TRUNCATE, Step.AGGRESSIVE), aggressive=True)
+    assert steps_for(Type.BEDROCK, last)[0] is Step.AGGRESSIVE
+    seen = ground(path, sizes(40_000, 40_000), error_type=Type.BEDROCK, settings=last)
+    assert chars_to_free(seen) == (seen.tokens - seen.tokens // 2) * 4
+
+
+def test_002_47() -> None:
+    assert steps_for(Type.CONTEXT_LENGTH, SETTINGS) == steps_for(Type.TOKEN_LIMIT, SETTINGS)
+
+
+def test_002_48() -> None:
+    run = wait_for_lock(detect(None, FOUND, SETTINGS.order, NOW, SETTINGS), NOW)
+    assert (run.state, run.found) == (State.PENDING, FOUND)
+
+
+# 1.2.6 The pipeline.
+
+
+def test_002_49(path: Path) -> None:
+    """Only what is idle is locked and mended: nothing follows the refusal."""
+    assert locked().state is State.LOCKED
+    assert found_in(path, made.user(), refused(), made.user("again"), made.assistant()) is None
+
+
+def test_002_50() -> None:
+    off = msgspec.structs.replace(AGGRESSIVE, aggressive=False)
+    assert Step.AGGRESSIVE in steps_for(Type.TOKEN_LIMIT, AGGRESSIVE)
+    assert Step.AGGRESSIVE not in steps_for(Type.TOKEN_LIMIT, off)
+
+
+def test_002_51(path: Path) -> None:
+    seen = ground(path, sizes(40_000), current=30_000, most=20_000)
+    assert chars_to_free(seen) == (30_000 - 10_000) * 4
+
+
+def test_002_52(path: Path) -> None:
+    seen = ground(path, sizes(600, 40_000, 20_000), current=30_000, most=20_000)
+    assert [each.line for each in truncate_aggressively(seen).operations] == [5, 7, 3]
+
+
+def test_002_53(path: Path) -> None:
+    enough = chosen(path, sizes(90_000, 600), AGGRESSIVE)
+    assert (enough.chosen and enough.chosen.step) is Step.AGGRESSIVE
+    assert len(enough.chosen.operations if enough.chosen else ()) == 1
+    little = chosen(path, sizes(8000), AGGRESSIVE)
+    assert [each.step for each in little.tried][:2] == [Step.AGGRESSIVE, Step.TRUNCATE]
+
+
+def test_002_54(path: Path) -> None:
+    """One result after the other, the largest first; one that is truncated is left."""
+    seen = ground(path, sizes(20_000, 60_000), current=30_000, most=20_000)
+    assert [each.line for each in truncate_largest(seen).operations] == [5]
+    nothing = ground(path, sizes(100), current=30_000, most=20_000)
+    assert truncate_largest(nothing).missing
+
+
+def test_002_55(path: Path) -> None:
+    lines = chain(made.user(""), made.assistant("m1", content=[]), made.user("on"))
+    done = carried_out(path, fix_empty(ground(path, lines)).operations)
+    assert done[0]["message"]["content"] == PLACEHOLDER
+    assert done[1]["message"]["content"] == [made.text(PLACEHOLDER)]
+
+
+def test_002_56(path: Path) -> None:
+    seen = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
+    assert len(carried_out(path, revert(seen).operations)) == 4
+
+
+def test_002_57(path: Path) -> None:
+    """No provider is asked: what a summary is made of is counted for the newest model."""
+    assert ground(path, sizes(600)).view.model == made.MODEL
+    found = chosen(path, sizes(8000), SETTINGS, summarise=lambda _: SUMMARY)
+    assert (found.chosen and found.chosen.step) is Step.SUMMARIZE
+
+
+def test_002_58(path: Path) -> None:
+    lines = chain(*sizes(80_000), refused(FEWER))
+    assert any(line.startswith("done in a fork") for line in lines_of(mend(path, lines), None))
+    other = path.with_name("other") / path.name
+    other.parent.mkdir()
+    lines = chain(*sizes(100), refused(FEWER))
+    assert "no step suffices" in lines_of(mend(other, lines, order=(Step.TRUNCATE,)), None)

@@ -1,0 +1,135 @@
+"""Recovery's requirements: what is truncated (002-59 to 002-74)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.compaction.project import project
+from ctxtop.core.compaction.recovery.run import (
+    OVER,
+    cancel,
+    next_step,
+    succeed,
+)
+from ctxtop.core.compaction.recovery.settings import Step
+from ctxtop.core.compaction.recovery.truncate import (
+    TRUNCATION_MESSAGE,
+    chars_to_free,
+    truncate_aggressively,
+    truncate_largest,
+)
+
+from ...recovering import SETTINGS, carried_out, chain, ground
+from ..test_recovery_run import NOW, locked
+from .given import AGGRESSIVE, FEWER, chosen, left, mend, refused, sizes
+
+
+def test_002_59() -> None:
+    """Nothing is pending, and nothing locked, once it has ended in any way."""
+    running = next_step(locked(), NOW, SETTINGS)
+    exhausted = msgspec.structs.replace(locked(), steps=())
+    late = next_step(running, NOW + 120_000, SETTINGS)
+    for run in (
+        succeed(running, NOW),
+        cancel(running, NOW),
+        late,
+        next_step(exhausted, NOW, SETTINGS),
+    ):
+        assert run.state in OVER
+        assert run.holder is None
+
+
+def test_002_60() -> None:
+    assert left(locked()) == list(SETTINGS.order)
+    assert locked().counters.attempts == 1
+
+
+# 1.2.7 Aggressive truncation.
+
+
+def test_002_61() -> None:
+    assert AGGRESSIVE.aggressive
+    assert not SETTINGS.aggressive
+
+
+def test_002_62(path: Path) -> None:
+    seen = ground(path, sizes(4000), current=25_000, most=20_000)
+    assert chars_to_free(seen) == (25_000 - 10_000) * 4
+
+
+def test_002_63(path: Path) -> None:
+    """Gross: what stands in its place is not subtracted."""
+    seen = ground(path, sizes(20_000, 20_000, 20_000), current=20_000, most=20_000)
+    assert chars_to_free(seen) == 40_000
+    assert len(truncate_aggressively(seen).operations) == 2
+
+
+def test_002_64(path: Path) -> None:
+    assert SETTINGS.max_truncate == 20
+    for truncate in (truncate_aggressively, truncate_largest):
+        seen = ground(path, sizes(*[600] * 25), current=30_000, most=20_000)
+        assert len(truncate(seen).operations) == 20
+
+
+def test_002_65() -> None:
+    assert SETTINGS.target_ratio == 0.5
+
+
+def test_002_66() -> None:
+    assert SETTINGS.chars_per_token == 4
+
+
+def test_002_67(path: Path) -> None:
+    seen = ground(path, sizes(499, 500), current=30_000, most=20_000)
+    assert SETTINGS.min_output == 500
+    assert [each.line for each in truncate_aggressively(seen).operations] == [5]
+
+
+# 1.2.8 Single truncation.
+
+
+def test_002_68(path: Path) -> None:
+    assert [each.step for each in chosen(path, sizes(90_000), SETTINGS).tried][-1] is Step.TRUNCATE
+    some = msgspec.structs.replace(AGGRESSIVE, max_truncate=1)
+    assert [each.step for each in chosen(path, sizes(8000, 8000), some).tried][1] is Step.TRUNCATE
+
+
+def test_002_71(path: Path) -> None:
+    """The receipt records it: how long it was, what went, and a copy of it all."""
+    mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
+    receipt = mended.receipt
+    assert receipt
+    assert receipt.backup
+    assert "80,000 characters" in receipt.plan.operations[0].why
+    assert receipt.plan.operations[0].bytes_saved > 79_000
+
+
+def test_002_72(path: Path) -> None:
+    lines = sizes(80_000)
+    done = carried_out(
+        path, truncate_largest(ground(path, lines, current=30_000, most=20_000)).operations
+    )
+    assert done[2]["message"]["content"][0]["content"] == TRUNCATION_MESSAGE
+    assert done[:2] == lines[:2]
+
+
+def test_002_73() -> None:
+    assert TRUNCATION_MESSAGE == (
+        "[TOOL RESULT TRUNCATED - Context limit exceeded. Original output was too large and has"
+        " been truncated to recover the session. Please re-run this tool if you need the full"
+        " output.]"
+    )
+    assert len(TRUNCATION_MESSAGE) == 179
+
+
+def test_002_74(path: Path) -> None:
+    """What is sent after a resume of the fork is the message."""
+    mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
+    assert mended.receipt
+    sent = project(read_conversation(Path(mended.receipt.target)))
+    assert TRUNCATION_MESSAGE in [piece.text for entry in sent for piece in entry.pieces]
+
+
+# 1.2.9 Empty messages.
