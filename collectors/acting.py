@@ -1,4 +1,4 @@
-"""What ctxtop does by itself to a session that nobody has open, and what it says of it (T-10)."""
+"""What ctxtop does by itself to a session that rests, and what it says of it (T-10)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from ..core.compaction.apply import apply_plan
 from ..core.compaction.automation import COLD_MS, STALE_MS, Situation, break_even, pays
-from ..core.compaction.plan import Harm
+from ..core.compaction.plan import Harm, Refusal
 from ..core.compaction.planning import plan_transcript
 from ..core.compaction.receipts import Mode
 from ..core.compaction.recovery.attempt import NotNowError
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..core.compaction.automation import Verdict
-    from ..core.compaction.plan import Plan, Refusal
+    from ..core.compaction.plan import Plan
     from ..core.compaction.receipts import Receipt
     from ..core.compaction.subject import Subject
+    from .asking.ask import Subject as Asked
+    from .asking.outcome import Outcome
 
 TARGET: Final = 0.5
 """Of the effective window (compaction.md 7.5)."""
@@ -93,8 +95,11 @@ class Done(msgspec.Struct, frozen=True):
 
 
 def compact_by_itself(act: Act) -> Done:
-    """Compact as the project's policy says: by a plan of ours, or by the client."""
-    by_client = act.policy.text("compact.by") == "client"
+    """Compact as the project's policy says: by a plan of ours, or by the client.
+
+    Where the session is open only its own client may change it, whatever the policy says.
+    """
+    by_client = act.situation.is_open or act.policy.text("compact.by") == "client"
     return _guarded(act, _asked if by_client else _planned)
 
 
@@ -191,10 +196,9 @@ def _done(act: Act, plan: Plan, receipt: Receipt) -> Done:
 
 
 def _asked(act: Act) -> Done:
-    """Let the client summarise, with a run of our own: nobody has the session open."""
+    """Let the client summarise: in the session where it is open, else in a run of our own."""
     from .asking.ask import Subject as Asked
-    from .asking.ask import ask_to_compact
-    from .asking.outcome import NotCompactedError, Via
+    from .asking.outcome import NotCompactedError, Why
 
     price = pays(break_even(_tokens(act) or 0), act.situation)
     if not price.act:
@@ -208,8 +212,11 @@ def _asked(act: Act) -> Done:
         config_dir=named_folder(act.folder.root),
     )
     try:
-        outcome = ask_to_compact(asked, Via.CLI, "")
+        outcome = _ask_open(asked) if act.situation.is_open else _ask_closed(asked)
     except NotCompactedError as error:
+        if error.why is Why.UNSAFE:
+            install = "`ctxtop hooks install` lets it be asked"
+            return _refused(act, Refusal(error.why, str(error), install))
         return _failed(act, error.why, str(error), "it is tried again")
     sizes = f"{outcome.pre_tokens} to {outcome.post_tokens} tokens"
     return Done(
@@ -217,6 +224,26 @@ def _asked(act: Act) -> Done:
         notice=Trouble(f"compacted {act.name} by itself", f"by the client: {sizes}", "done"),
         left_tokens=outcome.post_tokens or 0,
     )
+
+
+def _ask_open(asked: Asked) -> Outcome:
+    """Ask by the plugin, or where it is not there by tmux: a run of our own it would not see."""
+    from .asking import ask
+    from .asking.outcome import NotCompactedError, Via, Why
+
+    try:
+        return ask.ask_to_compact(asked, Via.PLUGIN, "")
+    except NotCompactedError as error:
+        if error.why is not Why.UNSAFE:
+            raise
+        return ask.ask_to_compact(asked, Via.TMUX, "")
+
+
+def _ask_closed(asked: Asked) -> Outcome:
+    from .asking import ask
+    from .asking.outcome import Via
+
+    return ask.ask_to_compact(asked, Via.CLI, "")
 
 
 def _refused(act: Act, refusal: Refusal) -> Done:

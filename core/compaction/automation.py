@@ -1,6 +1,7 @@
 """Whether ctxtop compacts a session without being asked: it is off until a project wants it.
 
-Only what nobody has open is ever changed. Source: requirements 2.1 T-10, R002-05 to R002-07;
+Only what nobody has open is ever changed; where a session stands open and idle its client is
+asked. Source: requirements 2.1 T-10, R002-05 to R002-07;
 compaction.md 7.5 for rest, hysteresis, breaker and break-even.
 """
 
@@ -60,7 +61,7 @@ OUTPUT: Final = 5.0
 SUMMARY_TOKENS: Final = 8_000
 """What a compaction of the client's writes and leaves, on the safe side."""
 
-SAID: Final = frozenset({"open", "window", "breaker", "price"})
+SAID: Final = frozenset({"window", "breaker", "price"})
 """Checks of which a person hears: the others pass by themselves, or nothing is to be done."""
 
 
@@ -141,10 +142,9 @@ def at_rest(now: Situation) -> Verdict:
     """Say whether nobody is, or may be, at work in a session."""
     if now.is_running:
         return _no("running", "a run is under way")
-    if now.is_open:
-        return _no("open", "somebody has it open")
-    if now.status is not Status.ENDED:
-        return _no("status", f"it has not ended: it is {now.status}")
+    rests = Status.IDLE if now.is_open else Status.ENDED
+    if now.status is not rests:
+        return _no("status", f"it is not {rests}: it is {now.status}")
     if now.idle_ms < IDLE_MS:
         return _no("idle", f"it was written less than {IDLE_MS // 1000} s ago")
     if now.idle_ms >= STALE_MS:
@@ -167,7 +167,7 @@ def should_mend(policy: Policy, now: Situation, done_at: int | None) -> Verdict:
     )
     if done_at is not None and now.active_at is not None and done_at >= now.active_at:
         return _no("mended", "it was tried since")
-    return _first_no((at_rest(resting), _paced(policy, now)))
+    return _first_no((_closed(now), at_rest(resting), _paced(policy, now)))
 
 
 def pays(requests: float | None, now: Situation) -> Verdict:
@@ -202,6 +202,12 @@ def breaker_until(runs: Iterable[int]) -> int | None:
         if last - first < RUNS_WITHIN_MS:
             until = last + BREAKER_MS
     return until
+
+
+def _closed(now: Situation) -> Verdict:
+    return (
+        _no("open", "somebody has it open") if now.is_open else _yes("open", "nobody has it open")
+    )
 
 
 def _full(policy: Policy, context: Context) -> Verdict:

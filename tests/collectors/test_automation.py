@@ -15,7 +15,7 @@ import pytest
 from ctxtop.collectors import acting
 from ctxtop.collectors.acting import Act, Done
 from ctxtop.collectors.asking import ask as ask_module
-from ctxtop.collectors.asking.outcome import Outcome, Via
+from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
 from ctxtop.collectors.automation import LOOK_MS, Automation, Ways, own_ways
 from ctxtop.collectors.folder import Trouble
 from ctxtop.collectors.policy_files import PolicyFiles
@@ -209,8 +209,8 @@ def test_nothing_where_a_condition_is_missing(
     assert worker.asked == []
 
 
-@pytest.mark.parametrize("status", ["idle", "busy", "waiting", ""])
-def test_never_what_somebody_has_open_and_that_is_said_once(
+@pytest.mark.parametrize("status", ["busy", "waiting"])
+def test_never_where_somebody_is_at_work(
     session: Callable[..., None],
     started: Callable[..., Automation],
     worker: Worker,
@@ -223,8 +223,7 @@ def test_never_what_somebody_has_open_and_that_is_said_once(
     opened(claude, status)
     looked(started(worker), clock, 30)
     assert worker.asked == []
-    assert len(told) == 1
-    assert "somebody has it open" in told[0]
+    assert told == []
 
 
 def test_not_at_once_after_the_last_line(
@@ -528,6 +527,59 @@ def test_the_client_does_it_where_the_policy_says_so(
     (run,) = kept(writer)
     assert run.left_tokens == 24_000
     assert "by the client: 175000 to 24000 tokens" in told[0]
+
+
+@pytest.mark.parametrize("has_plugin", [True, False])
+def test_where_it_stands_open_and_idle_its_client_is_asked(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    writer: Writer,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_plugin: bool,
+) -> None:
+    """By the plugin, else by tmux; whatever the policy says, nobody else may change it."""
+    ways: list[Via] = []
+
+    def ask(subject: Subject, via: Via, _text: str) -> Outcome:
+        ways.append(via)
+        if via is Via.PLUGIN and not has_plugin:
+            raise NotCompactedError(Why.UNSAFE, "no module of ctxtop's answers in it")
+        return Outcome(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+
+    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    opened(claude, "idle")
+    looked(started(), clock, 30)
+    assert ways == ([Via.PLUGIN] if has_plugin else [Via.PLUGIN, Via.TMUX])
+    assert path.read_bytes() == before
+    (run,) = kept(writer)
+    assert run.left_tokens == 24_000
+
+
+def test_an_open_session_that_cannot_be_asked_is_told_of_once(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask(_subject: Subject, via: Via, _text: str) -> Outcome:
+        raise NotCompactedError(Why.UNSAFE, f"it cannot be asked by {via}")
+
+    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
+    write(path, worked(project))
+    old(path)
+    opened(claude, "idle")
+    looked(started(), clock, 30)
+    assert len(told) == 1
+    assert "it cannot be asked by tmux" in told[0]
 
 
 def test_the_collector_s_own(

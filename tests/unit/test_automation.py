@@ -89,7 +89,10 @@ def test_a_policy_that_does_not_want_it(other: Policy, why: str) -> None:
         ({"status": Status.ACTIVE}, "status"),
         ({"status": Status.TOO_LONG}, "status"),
         ({"status": Status.GONE}, "status"),
-        ({"is_open": True}, "open"),
+        ({"is_open": True}, "status"),
+        ({"is_open": True, "status": Status.BUSY}, "status"),
+        ({"is_open": True, "status": Status.WAITING}, "status"),
+        ({"is_open": True, "status": Status.IDLE, "active_at": NOW - IDLE_MS + 1}, "idle"),
         ({"is_running": True}, "running"),
         ({"active_at": NOW - IDLE_MS + 1}, "idle"),
         ({"active_at": None}, "idle"),
@@ -108,6 +111,10 @@ def test_a_session_that_is_left_alone(changes: dict[str, Any], check: str) -> No
     """T-10, and each gate of compaction.md 7.5."""
     verdict = should_act(OPTED_IN, replace(READY, **changes))
     assert (verdict.act, verdict.check) == (False, check)
+
+
+def test_a_session_that_stands_open_and_idle_may_be_asked() -> None:
+    assert should_act(OPTED_IN, replace(READY, is_open=True, status=Status.IDLE)).act
 
 
 def test_each_gate_opens_at_its_number() -> None:
@@ -171,7 +178,9 @@ def test_the_price_of_the_client_s_own() -> None:
 
 
 def test_what_a_person_hears_of() -> None:
-    assert should_act(OPTED_IN, replace(READY, is_open=True)).is_said
+    unknown = context(175_000, Source.ASSUMED)
+    assert should_act(OPTED_IN, replace(READY, context=unknown)).is_said
+    assert not should_act(OPTED_IN, replace(READY, is_open=True)).is_said
     assert not should_act(OPTED_IN, replace(READY, context=context(60_000))).is_said
     assert not should_act(OPTED_IN, READY).is_said
 
@@ -209,7 +218,7 @@ def test_it_acts_only_where_everything_is_given(
     origin: Origin,
     idle_ms: int | None,
 ) -> None:
-    """Never on a session that is live or open, whatever else is true."""
+    """Never on a session in which somebody is at work, whatever else is true."""
     runs = tuple(Before(NOW - age) for age in sorted(ages, reverse=True))
     active_at = None if idle_ms is None else NOW - idle_ms
     now = Situation(context(tokens, source), status, is_open, NOW, active_at, runs)
@@ -217,8 +226,9 @@ def test_it_acts_only_where_everything_is_given(
     acts, mends = should_act(wanted, now).act, should_mend(wanted, now, None).act
     if acts or mends:
         assert origin is Origin.PROJECT_FILE
-        assert not is_open
-        assert status not in LIVE
+        assert status is (Status.IDLE if is_open else status)
+        assert is_open or status not in LIVE
+        assert not (mends and is_open)
         assert idle_ms is not None
         assert IDLE_MS <= idle_ms < STALE_MS
         assert not runs or NOW - runs[-1].at >= 60_000
