@@ -46,8 +46,9 @@ def _roots(entries: Sequence[Entry]) -> Counter[str | None]:
 
 
 def _orphans(entries: Sequence[Entry]) -> Counter[str | None]:
+    """Count the uuids that are missing: who hung behind one may leave, and hand it on."""
     there = {each.uuid for each in entries}
-    return Counter(each.uuid for each in entries if each.parent and each.parent not in there)
+    return Counter({each.parent for each in entries if each.parent and each.parent not in there})
 
 
 def _duplicates(entries: Sequence[Entry]) -> Counter[str | None]:
