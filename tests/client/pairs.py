@@ -17,6 +17,7 @@ from ctxtop.core.compaction.project import project
 from ctxtop.core.compaction.protect import Protection
 from ctxtop.core.compaction.receipts import Mode
 from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.title import title_lines
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.thinking import drops_thinking
@@ -221,7 +222,7 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
         assert blocks_sent(after) == blocks_sent(before), pair
     tail = edited.read_bytes().removeprefix(left)
     _undo(receipt, day, edited)
-    _require_taken_back(pair, day, edited, tail)
+    _require_taken_back(receipt, day, edited, tail)
     if asked_again:
         again = day.resume(edited, f"{pair}: taken back")
         first = blocks_sent(before)[:-1]
@@ -233,7 +234,7 @@ def _taken_back_at_once(pair: Pair, day: Day, plan: Plan) -> None:
     receipt = apply_plan(plan, pair.mode, day.subject(day.path))
     edited = path_of(day.lab, receipt.new_session_id or day.session_id)
     _undo(receipt, day, edited)
-    _require_taken_back(pair, day, edited, b"")
+    _require_taken_back(receipt, day, edited, b"")
     if receipt.new_session_id:
         edited.unlink()
         shutil.rmtree(edited.with_suffix(""), ignore_errors=True)
@@ -243,16 +244,18 @@ def _undo(receipt: Receipt, day: Day, edited: Path) -> None:
     undo(receipt.receipt_id, None, day.subject(edited))
 
 
-def _require_taken_back(pair: Pair, day: Day, edited: Path, tail: bytes) -> None:
-    """Compare with what was made, byte for byte; a fork's lines say whose they were."""
+def _require_taken_back(receipt: Receipt, day: Day, edited: Path, tail: bytes) -> None:
+    """Compare with what was made, byte for byte; a fork has a title and says whose lines it has."""
     whole = edited.read_bytes()
-    if pair.mode is Mode.IN_PLACE:
-        assert whole == day.made + tail, f"{pair}: not taken back"
+    if receipt.mode is Mode.IN_PLACE:
+        assert whole == day.made + tail, "not taken back"
         return
-    assert day.path.read_bytes() == day.made, f"{pair}: the session itself was changed"
-    assert whole.endswith(tail), f"{pair}: what was appended is not kept"
-    lines = [json.loads(line) for line in whole.removesuffix(tail).splitlines()]
+    assert day.path.read_bytes() == day.made, "the session itself was changed"
+    titles = b"".join(title_lines(receipt.title, edited.stem))
+    assert titles
+    assert whole.endswith(titles + tail), "what was appended is not kept"
+    lines = [json.loads(line) for line in whole.removesuffix(titles + tail).splitlines()]
     for line in lines:
         if line.pop("forkedFrom", None) or line.get("sessionId") == edited.stem:
             line["sessionId"] = day.session_id
-    assert lines == [json.loads(line) for line in day.made.splitlines()], f"{pair}: not taken back"
+    assert lines == [json.loads(line) for line in day.made.splitlines()], "not taken back"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NEXT = "Next. [[say:ok]]"
 
-ROOM = Budget(5_000)
+ROOM = Budget(2_500)
 
 MANY = " ".join(f"[[bash:seq 1 {number}]]" for number in range(20, 400, 20))
 
