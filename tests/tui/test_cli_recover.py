@@ -146,7 +146,8 @@ def test_a_confirmed_revert(call_ctxtop: Callable[..., Ended], transcript: Path)
     assert ended.code == 0
     assert said["step"] == "revert"
     assert said["prompt"].startswith("why is this so large?")
-    assert len(fork.read_bytes().splitlines()) == 2
+    types = [json.loads(line)["type"] for line in fork.read_bytes().splitlines()]
+    assert types == ["user", "assistant", "custom-title", "agent-name"]
 
 
 KEYS = {
@@ -206,7 +207,8 @@ CLIENT = """\
 import json, os, pathlib, sys
 prompt, session = sys.argv[2], sys.argv[4]
 (path,) = pathlib.Path(os.environ["CLAUDE_CONFIG_DIR"]).glob(f"projects/*/{session}.jsonl")
-last = [json.loads(line) for line in path.read_bytes().splitlines()][-1]
+lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+last = [line for line in lines if "uuid" in line][-1]
 message = {"id": "new", "role": "assistant", "model": "claude-haiku-4-5", "content": [
     {"type": "text", "text": "heard: " + prompt}]}
 line = {"type": "assistant", "uuid": "new", "parentUuid": last["uuid"], "message": message}
@@ -274,7 +276,8 @@ def test_a_summary_where_no_result_is_large(
     assert (said["step"], said["plan"]["harm"]) == ("summarize", 7)
     fork = transcript.with_name(f"{said['receipt']['new_session_id']}.jsonl")
     added = [json.loads(line) for line in fork.read_bytes().splitlines()][9:]
-    assert [each.get("subtype") or each["type"] for each in added] == ["compact_boundary", "user"]
+    types = [each.get("subtype") or each["type"] for each in added]
+    assert types == ["compact_boundary", "user", "custom-title", "agent-name"]
     assert "## User Requests (Verbatim)" in added[1]["message"]["content"]
     assert transcript.read_bytes() == before
 

@@ -86,4 +86,4 @@ def test_from_the_first_look_to_the_bytes_of_the_beginning(
 def texts(path: Path) -> list[object]:
     """What its lines say, whoever's they are."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
-    return [line["message"]["content"] for line in lines]
+    return [line["message"]["content"] for line in lines if "message" in line]
