@@ -46,8 +46,8 @@ test: $(VENV)/.test ## Run the tests
 test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a network
 	$(BIN)/python -m pytest tests/client
 
-prove: $(VENV)/.client ## Prove every strategy on every session of the lab, in every mode
-	$(BIN)/python -m pytest tests/client/test_strategies.py --all-pairs
+prove: $(VENV)/.client ## Prove every strategy, mode and step of a recovery on every session of the lab
+	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py)
 
 check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/ruff format --check .

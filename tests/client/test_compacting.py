@@ -29,6 +29,16 @@ Lines = list[Json]
 KINDS: Final = ("side by side", "thinking", "edits", "images", "compacted twice")
 
 
+FEW: Final = KINDS[:2]
+"""Without --all-pairs."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        kinds = KINDS if metafunc.config.getoption("--all-pairs") else FEW
+        metafunc.parametrize("kind", kinds)
+
+
 def stub(lines: Lines) -> Lines:
     for line in results(lines)[:-1]:
         for block in line["message"]["content"]:
@@ -72,7 +82,6 @@ def forked(path: Path, edit: Callable[[Lines], Lines]) -> Edited:
     return Edited(write_edited(path, edit), None, lambda: None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("write", "edit"),
     [

@@ -6,7 +6,8 @@ With --all-pairs every way is tried on every kind of session.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 
 KINDS = ("thinking", "edits", "compacted twice", "long day")
-"""Without --all-pairs: every way has something to do on three of them."""
+"""Every way has something to do on them."""
 
 FULL = 965_640
 """Tokens read from the cache: with what else its request held the client would compact at once,
@@ -59,12 +60,35 @@ COMPACTED = ["summary", "answer"]
 
 MIXED = ("thinking", "edits", "long day")
 
+STACKED = ("level 4, in place", "summary, appended")
+
+ORDERS = ((0, 1), (1, 0))
+
+FEW: Final[dict[str, list[tuple[Any, ...]]]] = {
+    "test_a_way": [(KINDS[number % len(KINDS)], way) for number, way in enumerate(WAYS)],
+    "test_operations_are_taken_back_one_by_one": [
+        ("thinking", Mode.FORK),
+        ("edits", Mode.IN_PLACE),
+    ],
+    "test_two_receipts_in_both_orders": [(*STACKED, ORDERS[0]), (*reversed(STACKED), ORDERS[1])],
+}
+"""Without --all-pairs: each way, each mode and each order once."""
+
+ARGUMENTS = ("kind", "way", "mode", "first", "second", "order")
+
+ALL: Final[dict[str, list[tuple[Any, ...]]]] = {
+    "test_a_way": [*product((*TALKS, *MORE), WAYS)],
+    "test_operations_are_taken_back_one_by_one": [*product(MIXED, (Mode.FORK, Mode.IN_PLACE))],
+    "test_two_receipts_in_both_orders": [*product(STACKED, STACKED, ORDERS)],
+}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "kind" in metafunc.fixturenames and "way" in metafunc.fixturenames:
-        everything = metafunc.config.getoption("--all-pairs")
-        kinds = (*TALKS, *MORE) if everything else KINDS
-        metafunc.parametrize("kind", kinds, scope="module")
+    name = metafunc.function.__name__
+    if name in ALL:
+        chosen = ALL if metafunc.config.getoption("--all-pairs") else FEW
+        arguments = [each for each in metafunc.fixturenames if each in ARGUMENTS]
+        metafunc.parametrize(arguments, sorted(chosen[name], key=str))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +111,6 @@ def talk_of(
     assert [refused for each in made.values() for refused in each.lab.refused()] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
 def test_a_way(
     talk_of: Callable[[str], Talk],
     kind: str,
@@ -100,8 +123,6 @@ def test_a_way(
     ratios.setdefault(way, []).append(sizes.ratio)
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
-@pytest.mark.parametrize("kind", MIXED)
 def test_operations_are_taken_back_one_by_one(
     talk_of: Callable[[str], Talk], kind: str, mode: Mode
 ) -> None:
@@ -120,9 +141,6 @@ def test_operations_are_taken_back_one_by_one(
     assert talk.says_what_it_said(written)
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["older first", "newer first"])
-@pytest.mark.parametrize("second", ["level 4, in place", "summary, appended"])
-@pytest.mark.parametrize("first", ["level 4, in place", "summary, appended"])
 def test_two_receipts_in_both_orders(
     talk_of: Callable[[str], Talk], first: str, second: str, order: tuple[int, int]
 ) -> None:
