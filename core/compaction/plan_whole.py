@@ -11,7 +11,7 @@ from ..summaries.running import ASKERS
 from .break_even import break_even
 from .limits import LARGEST_BYTES
 from .line_file import open_lines
-from .plan import Append, Operation, Plan, Refusal, make_plan
+from .plan import Append, Harm, Operation, Plan, Refusal, make_plan
 from .planning import late_refusals, read_view, refusals
 from .view import slim
 from .whole import Whole, envelope_of, newest
@@ -54,6 +54,8 @@ def plan_whole(
             made = make(_whole(path, read, view), view)
             if isinstance(made, Refusal):
                 refused.append(made)
+            elif made.level is Harm.SUMMARY and made.tokens_saved <= 0:
+                refused.append(_LARGER)
             else:
                 operations.append(made)
         refused += late_refusals(file, scan, largest)
@@ -69,6 +71,13 @@ def plan_whole(
         break_even_requests_1h=even.one_hour,
         refused=refused,
     )
+
+
+_LARGER: Final = Refusal(
+    "nothing",
+    "the summary and what the client announces again would be no smaller than what they replace",
+    "let the session grow, or name a smaller --budget",
+)
 
 
 class _Counts:

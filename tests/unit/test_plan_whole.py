@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.plan import Append, Harm, Plan
+from ctxtop.core.compaction.plan import Append, Harm, Operation, Plan, Refusal
 from ctxtop.core.compaction.plan_whole import plan_whole
 from ctxtop.core.compaction.project import project
 from ctxtop.core.compaction.strategies.cut import cut
@@ -15,6 +15,7 @@ from ctxtop.core.compaction.strategies.revert import revert
 from ctxtop.core.compaction.strategies.summarise import summarise
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.summaries.templates import FOUR
+from msgspec.structs import replace
 
 from tests.planned import COUNTERS
 from tests.worked import WORDS, Session, numbered
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.plan_whole import Make
+    from ctxtop.core.compaction.view import View
+    from ctxtop.core.compaction.whole import Whole
 
 
 def worked(path: Path) -> Path:
@@ -54,6 +57,17 @@ def after(path: Path, plan: Plan) -> list[str]:
         file.writelines(f"{text}\n" for text in texts)
     sent = project(read_conversation(path))
     return [piece.kind.value for entry in sent for piece in entry.pieces]
+
+
+def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
+    def no_smaller(whole: Whole, _view: View) -> Operation | Refusal:
+        made = summarise(whole, 4, FOUR)
+        assert isinstance(made, Operation)
+        return replace(made, tokens_saved=0)
+
+    plan = plan_of(path, no_smaller)
+    assert plan.operations == ()
+    assert [each.check for each in plan.refused] == ["nothing"]
 
 
 def test_a_summary(path: Path) -> None:
