@@ -44,7 +44,8 @@ SESSIONS = {
     ),
     "one long turn": (f"Always test. {MANY} [[say:all of it]]",),
     "many short turns": tuple(
-        f"Question {number}, {'with many words ' * 40}. [[say:Answer {number}.]]"
+        f"Question {number}, {'with many words ' * 40}."
+        f" [[bash:seq {number} 300]] [[say:Answer {number}.]]"
         for number in range(12)
     ),
 }
