@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .namespace import Namespace
 
 
-KINDS = ("thinking", "edits", "compacted twice", "long day")
+KINDS = ("thinking", "edits", "long day")
 """Every way has something to do on them."""
 
 FULL = 965_640
