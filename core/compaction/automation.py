@@ -14,6 +14,7 @@ import msgspec
 from ..claims import Source
 from ..policy.policy import Origin
 from ..sessions import Status
+from .break_even import READ, WRITE_5_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,10 +54,8 @@ URGENT: Final = 0.90
 ACTING: Final = frozenset({"offer_compact", "compact"})
 """Actions of a policy's thresholds at which it is time to compact."""
 
-CACHE_READ: Final = 0.1
-CACHE_WRITE: Final = 1.25
 OUTPUT: Final = 5.0
-"""Prices of a token, as a multiple of one of input that is not cached (compaction.md 1.6)."""
+"""Price of a token, as a multiple of one of input that is not cached (compaction.md 1.6)."""
 
 SUMMARY_TOKENS: Final = 8_000
 """What a compaction of the client's writes and leaves, on the safe side."""
@@ -190,8 +189,8 @@ def break_even(tokens: int, left: int = SUMMARY_TOKENS) -> float | None:
     context any more, while the one that summarised did; each later request reads less. None
     where it never pays.
     """
-    saved = CACHE_READ * (tokens - left)
-    return left * (OUTPUT + CACHE_WRITE) / saved if saved > 0 else None
+    saved = READ * (tokens - left)
+    return left * (OUTPUT + WRITE_5_MINUTES) / saved if saved > 0 else None
 
 
 def breaker_until(runs: Iterable[int]) -> int | None:

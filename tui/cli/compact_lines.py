@@ -47,15 +47,17 @@ LEVELS: Final = (
 NOTHING: Final = frozenset({"nothing", "target", "too_few"})
 """Checks that say that there is nothing to gain."""
 
-_OPERATIONS: Final = (
+OPERATION: Final = (
     Column("op", right=True),
     Column("line", right=True, rank=1),
     Column("harm", rank=2),
     Column("what", flexible=True),
     Column("tokens", right=True),
     Column("bytes", right=True, rank=3),
-    Column("why", flexible=True, rank=4),
 )
+"""Columns that say an operation, filled by `operation_cells`."""
+
+_OPERATIONS: Final = (*OPERATION, Column("why", flexible=True, rank=4))
 
 _STRATEGIES: Final = (
     Column("level", right=True),
@@ -126,19 +128,23 @@ def added_texts(operation: Operation) -> Iterator[str]:
                 yield str(message.get("content", ""))
 
 
+def operation_cells(number: int, operation: Operation) -> list[str]:
+    """Say one operation in the columns of `OPERATION`; a person counts from 1."""
+    return [
+        str(number),
+        "" if operation.line is None else f"{operation.line:,}",
+        LEVELS[operation.level],
+        operation.what,
+        f"{operation.tokens_saved:,}",
+        f"{operation.bytes_saved:,}",
+    ]
+
+
 def _operations(operations: Sequence[Operation], width: int) -> list[str]:
     numbered = list(enumerate(operations, 1))
     largest = sorted(numbered, key=lambda each: (-each[1].tokens_saved, -each[1].bytes_saved))
     rows: list[list[Cell | str]] = [
-        [
-            str(number),
-            "" if each.line is None else f"{each.line:,}",
-            LEVELS[each.level],
-            each.what,
-            f"{each.tokens_saved:,}",
-            f"{each.bytes_saved:,}",
-            each.why,
-        ]
+        [*operation_cells(number, each), each.why]
         for number, each in sorted(largest[:SHOWN], key=lambda each: each[0])
     ]
     places = _columns(width, frees=any(each.tokens_saved for each in operations))

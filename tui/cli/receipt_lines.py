@@ -12,7 +12,7 @@ from ..formats import percent, tokens
 from .cells import moment
 from .check_words import words_of
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
-from .compact_lines import LEVELS
+from .compact_lines import OPERATION, operation_cells
 from .labelled import beside, labelled
 from .receipts_check import checked_of
 from .times import time_of
@@ -45,15 +45,7 @@ _LIST: Final = (
     Column("by", rank=3),
 )
 
-_OPERATIONS: Final = (
-    Column("op", right=True),
-    Column("line", right=True, rank=1),
-    Column("harm", rank=2),
-    Column("what", flexible=True),
-    Column("tokens", right=True),
-    Column("bytes", right=True, rank=3),
-    Column("undone"),
-)
+_OPERATIONS: Final = (*OPERATION, Column("undone"))
 
 
 def why_not_undoable(receipt: Receipt, state: Path) -> str | None:
@@ -154,15 +146,7 @@ def whole_lines(receipt: Receipt, state: Path) -> list[str]:
     width = terminal_width()
     undone = receipt.now.undone if receipt.now else ()
     rows: list[list[Cell | str]] = [
-        [
-            str(number),
-            "" if each.line is None else f"{each.line:,}",
-            LEVELS[each.level],
-            each.what,
-            f"{each.tokens_saved:,}",
-            f"{each.bytes_saved:,}",
-            "✓" if number - 1 in undone else "",
-        ]
+        [*operation_cells(number, each), "✓" if number - 1 in undone else ""]
         for number, each in enumerate(receipt.plan.operations, 1)
     ]
     by = f"by itself: {receipt.automatic}" if receipt.automatic else "asked for"
