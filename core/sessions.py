@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .activity import NO_CACHE, Cache, Cost, Doing
 from .counter import EXACT_OUTPUT_FROM, Counted
 from .evidence import Reported, Seen
 from .models import LARGE_MARK, parse_version
@@ -74,6 +75,13 @@ class Session(msgspec.Struct, frozen=True):
     """Agents that did not compress their results; None where nobody looked."""
     forked_from: str | None = None
     """The session that it was made from, by the client or by ctxtop."""
+    doing: Doing | None = None
+    """None where nothing is in flight, or nobody can tell."""
+    cache: Cache = NO_CACHE
+    cost: Cost | None = None
+    """None where no answer has a price."""
+    trail: tuple[int, ...] = ()
+    """Tokens of the newest contexts, oldest first; what a compaction left stands for itself."""
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:

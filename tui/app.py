@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -17,6 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from ..core.levels import Base, Level
+from .destinations import DESTINATIONS
 from .feed import Feed
 from .formats import one_line, percent, tokens
 from .messages import (
@@ -31,6 +33,7 @@ from .messages import (
 )
 from .screens.opening import OpeningScreen
 from .theme import DARK, THEMES, stand_ins
+from .worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from ..core.store.rows import SummaryRow
     from .places import Places
     from .screens.fleet import FleetScreen
-    from .screens.saves import SavesScreen
+    from .screens.page import Page
     from .session_report import Known
     from .view import View
 
@@ -75,14 +78,6 @@ class CtxtopApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Help", key_display="?", tooltip="these keys", id="help"),
         Binding(
-            "m",
-            "saves",
-            "Saves",
-            show=False,
-            tooltip="how the saves of claude-memory stand",
-            id="saves",
-        ),
-        Binding(
             "t",
             "next_theme",
             "Theme",
@@ -98,6 +93,17 @@ class CtxtopApp(App[None]):
             tooltip="everything else, by name",
         ),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
+        *(
+            Binding(
+                each.key,
+                f"go('{each.name}')",
+                each.title,
+                show=False,
+                tooltip=each.tooltip,
+                id=each.name,
+            )
+            for each in DESTINATIONS
+        ),
     ]
 
     def __init__(
@@ -113,8 +119,10 @@ class CtxtopApp(App[None]):
         self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
-        self._view: View | None = None
-        self._saves: SavesScreen | None = None
+        self.view: View | None = None
+        """The newest."""
+        self.works: Final = Worker("ctxtop works", self.post_message)
+        """For what changes files: one thing after the other."""
         self._notice: Final = notice
         for theme in THEMES:
             self.register_theme(theme)
@@ -178,6 +186,7 @@ class CtxtopApp(App[None]):
 
     def on_unmount(self) -> None:
         """End the threads."""
+        self.works.stop()
         self.feed.stop()
 
     def now_ms(self) -> int:
@@ -188,10 +197,12 @@ class CtxtopApp(App[None]):
 
     @on(ViewChanged)
     def _show_view(self, event: ViewChanged) -> None:
-        self._view = event.view
+        from .screens.page import Page
+
+        self.view = event.view
         self.fleet.show_view(event.view)
-        if self._saves is not None and self.screen is self._saves:
-            self._saves.show_view(event.view)
+        if isinstance(self.screen, Page):
+            self.screen.show_view(event.view)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:
@@ -242,15 +253,28 @@ class CtxtopApp(App[None]):
         active = self.screen.active_bindings.values()
         self.push_screen(HelpScreen(entry.binding for entry in active if not entry.binding.system))
 
-    def action_saves(self) -> None:
-        """Show where claude-memory's saves stand."""
-        from .screens.saves import SavesScreen
-
-        if isinstance(self.screen, SavesScreen):
+    def action_go(self, name: str) -> None:
+        """Open a page, or go back to it where it lies below."""
+        destination = next(each for each in DESTINATIONS if each.name == name)
+        page = destination.make(self)
+        if page is None:
             return
-        saves = self._view.saves if self._view else None
-        self._saves = SavesScreen(saves, self.size.width, self.now_ms())
-        self.push_screen(self._saves)
+        for below in self.screen_stack:
+            if type(below) is type(page) and below.session_id == page.session_id:
+                self._go_back_to(below)
+                return
+        self.push_screen(page)
+
+    def _go_back_to(self, below: Page) -> None:
+        while self.screen is not below:
+            self.pop_screen()
+
+    @property
+    def marked_session(self) -> Session | None:
+        """The session whose page is open, else the one that is marked."""
+        session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
+        sessions = self.view.sessions if self.view else ()
+        return next((each for each in sessions if each.session_id == session_id), None)
 
     def action_next_theme(self) -> None:
         """Change to the next of our themes."""
@@ -263,12 +287,13 @@ class CtxtopApp(App[None]):
         from textual.app import SystemCommand
 
         yield from super().get_system_commands(screen)
+        for each in DESTINATIONS:
+            yield SystemCommand(each.title, each.tooltip, partial(self.action_go, each.name))
         fleet = self._fleet
         if fleet is not None and screen is fleet:
             yield SystemCommand("Filter sessions", "Show those that match", fleet.action_filter)
             yield SystemCommand("Sort sessions", "In another way", fleet.action_sort)
             yield SystemCommand("Pause or go on", "Stand still", fleet.action_pause)
-            yield SystemCommand("Saves", "How claude-memory's stand", self.action_saves)
             yield SystemCommand("Zoom", "The pane with the focus alone", fleet.action_zoom)
 
     def copy(self, text: str, what: str) -> None:
@@ -281,7 +306,7 @@ class CtxtopApp(App[None]):
         """Show a summary whole."""
         from .summary_rows import who_said
 
-        self._read(f"sessions › {title} › {who_said(row)}", Content(row.text))
+        self._read(title, who_said(row), content=Content(row.text))
 
     def open_agent(self, agent: Agent, title: str) -> None:
         """Show what an agent returned, whether that complies, and what it was given."""
@@ -300,10 +325,10 @@ class CtxtopApp(App[None]):
 
         self.push_screen(SessionScreen(known, self.size.width, self.now_ms()))
 
-    def _read(self, crumbs: str, content: Content) -> None:
+    def _read(self, *crumbs: str, content: Content) -> None:
         from .screens.reading import ReadingScreen
 
-        self.push_screen(ReadingScreen(one_line(crumbs), content))
+        self.push_screen(ReadingScreen(*crumbs, content=content))
 
 
 def run_dashboard(

@@ -165,7 +165,7 @@ class Feed:
         try:
             work()
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
-            from .lookup import fault
+            from .worker import fault
 
             self._post(Troubled(fault(error)))
         finally:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from .messages import Answered
+from .worker import Worker
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,9 +23,7 @@ class Lookup:
 
     def __init__(self, places: Places, post: Callable[[Message], object]) -> None:
         self._places: Final = places
-        self._post: Final = post
-        self._waiting: Final[queue.SimpleQueue[Callable[[], None] | None]] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._worker: Final = Worker("ctxtop lookup", post)
 
     def ask(
         self,
@@ -36,23 +32,14 @@ class Lookup:
     ) -> None:
         """Ask; the screen's thread takes the answer, or what is in its way."""
 
-        def run() -> None:
-            found = self._answer(question)
-            self._post(Answered(lambda: take(found)))
+        def take_found(found: Answer | Trouble) -> None:
+            take(found)
 
-        self._waiting.put(run)
-        if self._thread is None:
-            # A daemon: a long answer that nobody waits for any more does not keep ctxtop open.
-            self._thread = threading.Thread(target=self._run, name="ctxtop lookup", daemon=True)
-            self._thread.start()
+        self._worker.do(lambda: self._answer(question), take_found)
 
     def stop(self) -> None:
         """Take no more; returns at once."""
-        self._waiting.put(None)
-
-    def _run(self) -> None:
-        while (run := self._waiting.get()) is not None:
-            run()
+        self._worker.stop()
 
     def _answer(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer | Trouble:
         import sqlite3
@@ -68,17 +55,3 @@ class Lookup:
             return Trouble(str(self._places.store), *explain(error))
         except StoreError as error:
             return Trouble("store", str(error), "then open this again")
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
-            return fault(error)
-
-
-def fault(error: Exception) -> Trouble:
-    """Say what went wrong that must not, and where."""
-    import traceback
-
-    from ..collectors.folder import Trouble
-
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
-    remedy = "this is a fault of ctxtop: please report it, then start ctxtop again"
-    return Trouble(threading.current_thread().name, what, remedy)

@@ -14,7 +14,7 @@ from ctxtop.core.saves.states import SaveState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.saves_feed import SavesFeed
-from ctxtop.tui.screens.saves import CRUMBS
+from ctxtop.tui.screens.saves import CRUMB
 from textual.widgets import Footer
 
 from .support import NOW, NOW_MS, Stage, opened
@@ -47,7 +47,7 @@ def section(it: Opened, name: str) -> list[str]:
 async def test_every_state_is_named_with_its_reason(stage: Stage, work: Path) -> None:
     async with opened(stage) as it:
         await it.press("m")
-        assert CRUMBS in it.lines[0]
+        assert CRUMB in it.lines[0]
         for story, state in (
             ("ledger", "saved"),
             ("gateway", "partial"),
@@ -81,7 +81,7 @@ async def test_hostile_titles_are_shown_as_they_are(stage: Stage, work: Path) ->
 @pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40"])
 async def test_it_fits_and_looks_the_same(stage: Stage, work: Path, size: tuple[int, int]) -> None:
     async with opened(stage, size) as it:
-        await it.until(lambda: it.app._view and it.app._view.saves and _measured(it))
+        await it.until(lambda: it.app.view and it.app.view.saves and _measured(it))
         await it.press("m")
         assert all(len(line) <= size[0] - 6 for line in it.text.split("\n"))
         assert it.app.screen.query_one(Footer).region.bottom == size[1]
@@ -89,7 +89,7 @@ async def test_it_fits_and_looks_the_same(stage: Stage, work: Path, size: tuple[
 
 
 def _measured(it: Opened) -> bool:
-    saves = it.app._view.saves if it.app._view else None
+    saves = it.app.view.saves if it.app.view else None
     return saves is not None and all(each.saves for each in saves.projects)
 
 

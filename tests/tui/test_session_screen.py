@@ -109,8 +109,8 @@ async def test_a_fault_is_told_where_the_answer_would_stand(
         words = " ".join(section(it, "What fills it"))
         assert "[/foo] is broken" in words
         assert "please report it" in words
-        assert it.app.feed.lookup._thread is not None
-        assert it.app.feed.lookup._thread.is_alive()
+        assert it.app.feed.lookup._worker._thread is not None
+        assert it.app.feed.lookup._worker._thread.is_alive()
 
 
 async def test_a_narrow_terminal_breaks_between_words_and_below_the_value(demo: Stage) -> None:

@@ -23,8 +23,8 @@ class AgentScreen(ReadingScreen):
     def __init__(self, agent: Agent, title: str) -> None:
         self._agent: Final = agent
         self._report: Final = agent_report(agent)
-        crumbs = one_line(f"sessions › {title} › {agent.agent_type} {agent.description}")
-        super().__init__(crumbs, self._report)
+        name = f"{agent.agent_type} {agent.description}"
+        super().__init__(title, name, content=self._report, session_id=agent.session_id)
 
     def on_mount(self) -> None:
         """Ask what it was given."""
@@ -32,7 +32,7 @@ class AgentScreen(ReadingScreen):
 
         super().on_mount()
         session_id, agent_id = self._agent.session_id, self._agent.agent_id
-        self.app.feed.lookup.ask(
+        self.look_up(
             lambda db: given_lines(given_to_agents(db, session_id).get((session_id, agent_id), [])),
             self._add,
         )

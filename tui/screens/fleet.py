@@ -125,6 +125,11 @@ class FleetScreen(Screen[None]):
         self._draw_status()
 
     @property
+    def marked(self) -> str | None:
+        """The id of the session that is marked."""
+        return self.query_one(SessionPane).key if self.is_attached else None
+
+    @property
     def has_read_all(self) -> bool:
         """The first scan is over and on the screen."""
         return self._view is not None and self._view.scanned

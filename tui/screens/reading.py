@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.content import Content
-from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
+
+from .page import Page
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
+    from collections.abc import Iterable
 
-    from ..app import CtxtopApp
+    from textual.content import Content
+    from textual.widget import Widget
 
 
-class ReadingScreen(Screen[None]):
+class ReadingScreen(Page):
     """Shows a text; Esc goes back."""
 
-    app: CtxtopApp
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter", "app.pop_screen", "Back", key_display="Esc", tooltip="back"),
+        Binding("enter", "leave", "Back", show=False, tooltip="back"),
         Binding("y", "copy", "Copy", tooltip="copy the whole text"),
         Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down"),
         Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up"),
@@ -38,17 +37,13 @@ class ReadingScreen(Screen[None]):
         Binding("G,end", "scroll('end')", "Bottom", show=False, tooltip="last"),
     ]
 
-    def __init__(self, crumbs: str, content: Content) -> None:
-        super().__init__()
-        self._crumbs: Final = crumbs
+    def __init__(self, *crumbs: str, content: Content, session_id: str | None = None) -> None:
+        super().__init__(*crumbs, session_id=session_id)
         self._content = content
 
-    def compose(self) -> ComposeResult:
-        """Lay out the text under its crumbs."""
-        yield Static(Content(f" {self._crumbs}"), classes="crumbs")
-        with VerticalScroll(id="page"):
-            yield Static(self._content, id="text")
-        yield Footer(show_command_palette=False)
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out the text."""
+        yield VerticalScroll(Static(self._content, id="text"), id="page")
 
     def on_mount(self) -> None:
         """Let the keys scroll the page."""

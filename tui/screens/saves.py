@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...core.saves.report import SavesReport
     from ..view import View
 
-CRUMBS: Final = "sessions › saves of claude-memory"
+CRUMB: Final = "saves of claude-memory"
 
 
 class SavesScreen(ReadingScreen):
@@ -20,7 +20,7 @@ class SavesScreen(ReadingScreen):
 
     def __init__(self, saves: SavesReport | None, width: int, now_ms: int) -> None:
         self._width: Final = min(width - MARGINS, WIDEST)
-        super().__init__(CRUMBS, saves_report(saves, self._width, now_ms))
+        super().__init__(CRUMB, content=saves_report(saves, self._width, now_ms))
 
     def show_view(self, view: View) -> None:
         """Show what a newer view says."""

@@ -34,15 +34,18 @@ class SessionScreen(ReadingScreen):
         self._known: Final = known
         self._width: Final = min(width - MARGINS, WIDEST)
         self._now_ms: Final = now_ms
-        crumbs = one_line(f"sessions › {known.session.title}")
-        super().__init__(crumbs, self._report(_quiet(BEING_READ)))
+        super().__init__(
+            known.session.title,
+            content=self._report(_quiet(BEING_READ)),
+            session_id=known.session.session_id,
+        )
 
     def on_mount(self) -> None:
         """Ask what fills it."""
         super().on_mount()
         session_id, projects = self._known.session.session_id, self.app.places.folder.projects
         width = self._width
-        self.app.feed.lookup.ask(lambda db: _filling(db, projects, session_id, width), self._fill)
+        self.look_up(lambda db: _filling(db, projects, session_id, width), self._fill)
 
     def _fill(self, found: Content | Trouble) -> None:
         filling = found if isinstance(found, Content) else _quiet(str(found))

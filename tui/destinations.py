@@ -1,0 +1,37 @@
+"""Where a capital letter leads from everywhere; the small ones act on what is marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .app import CtxtopApp
+    from .screens.page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A page, the key that opens it, and how it is made."""
+
+    name: str
+    """The binding's id, by which a person can give it other keys."""
+    key: str
+    title: str
+    tooltip: str
+    make: Callable[[CtxtopApp], Page | None]
+    """Its module is imported only now; None where there is nothing that it could show."""
+
+
+def _saves(app: CtxtopApp) -> Page:
+    from .screens.saves import SavesScreen
+
+    saves = app.view.saves if app.view else None
+    return SavesScreen(saves, app.size.width, app.now_ms())
+
+
+DESTINATIONS: Final = (
+    Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
+)

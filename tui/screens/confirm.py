@@ -1,0 +1,57 @@
+"""A question before something is changed: what will happen, and the safe way out first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.content import Content
+
+LEAVE: Final = "Leave it alone"
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Answers True only where a person went to the button that names the action."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Leave it alone", key_display="Esc", tooltip="leave it alone"),
+        Binding("left,up", "app.focus_previous", "Other", show=False, tooltip="the other button"),
+        Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the other button"),
+    ]
+
+    def __init__(self, title: str, what: Content, action: str, safe: str = LEAVE) -> None:
+        """Ask with `what` will happen; `action` names it on the button that does it."""
+        super().__init__()
+        self._title: Final = title
+        self._what: Final = what
+        self._action: Final = action
+        self._safe: Final = safe
+
+    def compose(self) -> ComposeResult:
+        """Lay out the words above two buttons."""
+        with VerticalScroll(id="confirm"):
+            yield Static(self._what)
+            with Horizontal(id="answers"):
+                yield Button(self._safe, id="safe", compact=True)
+                yield Button(self._action, id="action", variant="warning", compact=True)
+
+    def on_mount(self) -> None:
+        """Let Enter be the safe answer."""
+        self.query_one("#confirm").border_title = self._title
+        self.query_one("#safe").focus()
+
+    @on(Button.Pressed)
+    def _answer(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.dismiss(event.button.id == "action")
+
+    def action_leave(self) -> None:
+        """Change nothing."""
+        self.dismiss(False)  # noqa: FBT003 -- the answer
