@@ -17,8 +17,8 @@ from ctxtop.tui.saves_feed import SavesFeed
 from ctxtop.tui.screens.saves import CRUMB
 from textual.widgets import Footer
 
+from .comparing import compare
 from .support import NOW, NOW_MS, Stage, opened
-from .test_pictures import compare
 
 if TYPE_CHECKING:
     from pathlib import Path
