@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -39,9 +38,10 @@ from .theme import DARK, THEMES, stand_ins
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from textual.app import SystemCommand
+    from textual.command import Provider
     from textual.notifications import SeverityLevel
     from textual.screen import Screen
     from textual.theme import Theme
@@ -75,12 +75,25 @@ _SEVERITIES: Final[dict[Level, SeverityLevel]] = {
 }
 
 
+def _commands() -> type[Provider]:
+    from .palette import Commands
+
+    return Commands
+
+
+def _sessions() -> type[Provider]:
+    from .palette import Sessions
+
+    return Sessions
+
+
 class CtxtopApp(App[None]):
     """Shows what the feed reads; all work is done outside its thread."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "ctxtop"
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands, _sessions}
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Help", key_display="?", tooltip="these keys", id="help"),
@@ -99,6 +112,9 @@ class CtxtopApp(App[None]):
             show=False,
             tooltip="everything else, by name",
             id="commands",
+        ),
+        Binding(
+            "J", "jump", "Go to session", show=False, tooltip="go to a session by title", id="jump"
         ),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
         *(
@@ -121,6 +137,8 @@ class CtxtopApp(App[None]):
         notice: str = "",
         tidy: Callable[[], None] = lambda: None,
         settings: PolicySources | None = None,
+        *,
+        welcomes: bool = False,
     ) -> None:
         """`settings` says how it looks and which keys it has; the policy's sources, if None."""
         super().__init__()
@@ -134,10 +152,14 @@ class CtxtopApp(App[None]):
         self.works: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
         self._notice: Final = notice
-        self._settings: Final = settings or places.policy
+        self.settings: Final = settings or places.policy
+        """What says how it looks, and which keys it has."""
+        self._welcomes = welcomes
+        self.is_left_for_demo = False
+        """The demo is to be opened now, and then this again."""
         self._kept_file: Final = KeptFile(places.store)
         self._keeper: Final = Keeper(self._kept_file, self.works, self._tell_trouble)
-        self._plain_signs: Final = PlainSigns(enabled=asks_for_ascii(self._settings))
+        self._plain_signs: Final = PlainSigns(enabled=asks_for_ascii(self.settings))
         self._filters.append(self._plain_signs)
         for theme in THEMES:
             self.register_theme(theme)
@@ -158,7 +180,7 @@ class CtxtopApp(App[None]):
         self.call_after_refresh(self.works.do, self._read_arrangement, self._arrange)
 
     def _read_arrangement(self) -> tuple[Kept, Settings]:
-        return self._kept_file.read(), read_settings(self._settings)
+        return self._kept_file.read(), read_settings(self.settings)
 
     def _arrange(self, found: tuple[Kept, Settings] | Trouble) -> None:
         """Take over what a person arranged, then show the fleet: nothing changes under the eye."""
@@ -169,6 +191,7 @@ class CtxtopApp(App[None]):
             theme = settings.theme or self.kept.theme
             if theme in self.available_themes:
                 self.theme = theme
+            self._welcomes &= settings.welcome and not self.kept.welcomed
             for notice in settings.notices:
                 self._tell(notice)
         else:
@@ -206,6 +229,8 @@ class CtxtopApp(App[None]):
         await self.push_screen(fleet)
         self._fleet = fleet
         self.call_after_refresh(self.feed.start)
+        if self._welcomes:
+            self.action_welcome()
         if self._notice:
             self._tell(self._notice)
 
@@ -354,19 +379,49 @@ class CtxtopApp(App[None]):
         place = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(place + 1) % len(names)]
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer what the keys do, by name."""
+    def other_commands(self) -> Iterator[SystemCommand]:
+        """Offer in the palette what has no key."""
         from textual.app import SystemCommand
 
-        yield from super().get_system_commands(screen)
-        for each in DESTINATIONS:
-            yield SystemCommand(each.title, each.tooltip, partial(self.action_go, each.name))
-        fleet = self._fleet
-        if fleet is not None and screen is fleet:
-            yield SystemCommand("Filter sessions", "Show those that match", fleet.action_filter)
-            yield SystemCommand("Sort sessions", "In another way", fleet.action_sort)
-            yield SystemCommand("Pause or go on", "Stand still", fleet.action_pause)
-            yield SystemCommand("Zoom", "The pane with the focus alone", fleet.action_zoom)
+        yield SystemCommand("Choose a theme", "all there are, shown as you go", self.search_themes)
+        yield SystemCommand(
+            "First steps", "what ctxtop does, and what it never touches", self.action_welcome
+        )
+        picture = "this screen as an SVG file"
+        yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
+
+    def action_welcome(self) -> None:
+        """Show what ctxtop is and where to begin."""
+        from .screens.welcome import WelcomeScreen
+
+        if not any(isinstance(screen, WelcomeScreen) for screen in self.screen_stack):
+            self.push_screen(WelcomeScreen())
+
+    def leave_for_demo(self) -> None:
+        """End, for the demo to be opened."""
+        self.is_left_for_demo = True
+        self.exit()
+
+    def action_command_palette(self) -> None:
+        """Show what can be done, by name."""
+        from textual.command import CommandPalette
+
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder="What to do, or a session's title …"))
+
+    def search_themes(self) -> None:
+        """Show themes while one chooses."""
+        from .palette import ThemeChooser
+
+        self.push_screen(ThemeChooser())
+
+    def action_jump(self) -> None:
+        """Go to a session by its title."""
+        from textual.command import CommandPalette
+
+        from .palette import Jumps
+
+        self.push_screen(CommandPalette([Jumps], placeholder="Go to a session …"))
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""
@@ -411,12 +466,18 @@ def run_dashboard(
     *,
     settings: PolicySources | None = None,
     mouse: bool = True,
+    welcomes: bool = False,
 ) -> int:
     """Open the dashboard; returns the exit code when a person leaves it.
 
     `tidy` is called only where it cannot return: the terminal went and blocks the way out.
     Without `mouse` the terminal's own selection works.
     """
-    app = CtxtopApp(places, source, notice, tidy, settings)
-    app.run(mouse=mouse)
-    return app.return_code or 0
+    while True:
+        app = CtxtopApp(places, source, notice, tidy, settings, welcomes=welcomes)
+        app.run(mouse=mouse)
+        if not app.is_left_for_demo:
+            return app.return_code or 0
+        from .demo import run_demo
+
+        run_demo(policy=app.settings.command_line, mouse=mouse)

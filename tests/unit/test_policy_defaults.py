@@ -137,6 +137,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "saveflow.sentinel_ttl_s", 1800),
     ("T-18", "saveflow.locations", "all"),
     ("issue", "ui.theme", "kept"),
+    ("issue", "ui.welcome", True),
     ("issue", "ui.ascii", False),
 ]
 
