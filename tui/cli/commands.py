@@ -26,6 +26,7 @@ from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
+from .serve_command import serve
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
@@ -272,6 +273,7 @@ group.add_command(recover_session)
 group.add_command(saves)
 group.add_command(undo)
 group.add_command(receipts)
+group.add_command(serve)
 
 
 @group.command()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .report import USAGE, RefusedError, say
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from ..places import Places
 
 
+DRIVER: Final = "TEXTUAL_DRIVER"
+"""Textual's name for what stands in for a terminal, as a page in a browser does."""
+
+
 def open_dashboard(
     config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
 ) -> int:
@@ -21,7 +26,7 @@ def open_dashboard(
 
     Raises PlaceError or RefusedError where a named place cannot be used.
     """
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() or DRIVER in os.environ):
         say("the dashboard needs a terminal; `ctxtop sessions` prints the same")
         return USAGE
     places = resolve(config, store, policy)
