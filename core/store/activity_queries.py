@@ -62,13 +62,13 @@ def activity(db: sqlite3.Connection, file_ids: Iterable[int]) -> list[ActivityRo
 # was stopped. Hooks of agents name the agent. A snapshot of the status line that says nothing
 # of a cache or a cost is passed over.
 _ACTIVITY: Final = """
-WITH base AS (
+WITH base AS MATERIALIZED (
     SELECT f.file_id, f.session_id, s.turn, s.turn_at, s.turn_offset, s.cost_usd, s.cost_offset,
         (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
             AS answered,
         (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut
-    FROM file f LEFT JOIN session s USING (file_id)
-    WHERE f.file_id IN (SELECT value FROM json_each(?))
+    FROM json_each(?) j CROSS JOIN file f ON f.file_id = j.value
+    LEFT JOIN session s USING (file_id)
 )
 SELECT f.file_id, f.turn, f.turn_at, c.name, c.detail, c.at,
     v.status, v.waiting_for, v.updated_at,

@@ -33,13 +33,21 @@ class SpendingRow(msgspec.Struct, frozen=True):
 
 def spent(db: sqlite3.Connection) -> list[SpentRow]:
     """Add up the answers by session; every message of the store counts once (R: totals)."""
-    return records(SpentRow, db, _SPENT, {"only": None})
+    return records(SpentRow, db, _SPENT.format(wanted=_ALL, owned=1))
 
 
 def spending(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SpendingRow]:
     """Add up the answers by session and model, of every session or of those named."""
-    chosen = None if only is None else json.dumps(list(only))
-    return records(SpendingRow, db, _SPENDING, {"only": chosen})
+    if only is None:
+        return records(SpendingRow, db, _SPENDING.format(wanted=_ALL, owned=1))
+    sql = _SPENDING.format(wanted=_NAMED, owned=_OWNED)
+    return records(SpendingRow, db, sql, {"only": json.dumps(list(only))})
+
+
+_ALL: Final = "SELECT file_id, session_id FROM file"
+_NAMED: Final = """SELECT f.file_id, f.session_id
+    FROM json_each(:only) j CROSS JOIN file f ON f.session_id = j.value"""
+_OWNED: Final = "c.owner IN (SELECT value FROM json_each(:only))"
 
 
 # The sums by file are kept as answers come, by triggers. Of several copies of a message the
@@ -47,10 +55,7 @@ def spending(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
 # that was opened first and is no fork. Most messages stand in one file alone: only what is
 # shared is taken out of its files' sums and added where it belongs.
 _ONCE: Final = """
-WITH wanted AS MATERIALIZED (
-    SELECT file_id, session_id FROM file
-    WHERE :only IS NULL OR session_id IN (SELECT value FROM json_each(:only))
-),
+WITH wanted AS MATERIALIZED ({wanted}),
 copies AS MATERIALIZED (
     SELECT r.*, f.session_id,
         ROW_NUMBER() OVER (PARTITION BY r.message_id ORDER BY r.output_tokens DESC, f.path)
@@ -74,8 +79,7 @@ once AS (
     UNION ALL
     SELECT c.owner, c.model, c.band, c.input_tokens, c.cache_creation_tokens,
         c.cache_1h_tokens, c.cache_read_tokens, c.output_tokens, 1
-    FROM copies c
-    WHERE c.place = 1 AND (:only IS NULL OR c.owner IN (SELECT value FROM json_each(:only)))
+    FROM copies c WHERE c.place = 1 AND {owned}
 )
 """
 
