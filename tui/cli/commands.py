@@ -10,7 +10,8 @@ import click
 from ctxtop import __version__
 
 from ...collectors.collect import Collector
-from ...core.store import queries
+from ...core.cost import estimate_cost
+from ...core.store import queries, spending_queries
 from ...core.store.answer_queries import given
 from ..given_lines import given_to_agents, injected
 from . import as_json
@@ -106,7 +107,7 @@ def sessions(context: click.Context) -> int:
         projects = found.places.folder.projects
         return _emit(
             context,
-            [as_json.session(each, spent, projects) for each in listed],
+            [as_json.session(each, spent, projects, found.now_ms) for each in listed],
             lambda: _table().sessions(listed, found.now_ms) or _nothing(found, "sessions"),
         )
 
@@ -227,8 +228,10 @@ group.add_command(inject)
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_reading(chosen(context)) as found:
-        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"])
-        return _emit(context, record, lambda: _table().counted(record))
+        prices = found.policies.common.labels("price")
+        cost = estimate_cost(spending_queries.spending(found.db), prices)
+        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"], cost)
+        return _emit(context, record, lambda: _table().totals(record))
 
 
 @group.command()
@@ -312,7 +315,7 @@ def _table() -> ModuleType:
 
 
 def _spent(found: Reading) -> dict[str, SpentRow]:
-    return {row.session_id: row for row in queries.spent(found.db)}
+    return {row.session_id: row for row in spending_queries.spent(found.db)}
 
 
 def _short(found: Reading) -> dict[str, str]:
