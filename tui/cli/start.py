@@ -20,7 +20,11 @@ DRIVER: Final = "TEXTUAL_DRIVER"
 
 
 def open_dashboard(
-    config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
+    config: Path | None,
+    store: Path | None,
+    policy: Sequence[tuple[str, str]] = (),
+    *,
+    mouse: bool = True,
 ) -> int:
     """Run the dashboard until a person leaves it; the code is the command's.
 
@@ -33,7 +37,7 @@ def open_dashboard(
     if places.exists:
         from ..app import run_dashboard
 
-        return run_dashboard(places)
+        return run_dashboard(places, mouse=mouse)
     notice = (
         f"no Claude Code folder at {places.config_dir}: this is the demo;"
         " name a folder with --config-dir"
@@ -41,7 +45,7 @@ def open_dashboard(
     say(notice)
     from ..demo import run_demo
 
-    return run_demo(notice=notice)
+    return run_demo(notice, policy, mouse=mouse)
 
 
 def resolve(

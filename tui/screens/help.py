@@ -32,7 +32,7 @@ class HelpScreen(ModalScreen[None]):
     """Every key of the screen below, and every sign."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "Close", key_display="Esc"),
+        Binding("escape,question_mark,q,enter", "dismiss", "Close", key_display="Esc", id="close"),
     ]
 
     def __init__(self, bindings: Iterable[Binding]) -> None:
