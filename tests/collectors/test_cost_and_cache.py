@@ -54,7 +54,7 @@ def sessions(store: Path, policies: Policies | None = None) -> dict[str, Session
 
 def usd(store: Path, session_id: str = SESSION) -> float | None:
     cost = sessions(store)[session_id].cost
-    return cost and round(cost.usd, 9)
+    return round(cost.usd, 9) if cost else None
 
 
 def counts(hour: int = 0, minutes: int = 0, **fields: int) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def test_an_answer_counts_once_with_its_last_numbers(
 def test_agents_cost_with_their_session(path: Path, collector: Collector, store: Path) -> None:
     write(path, [user(), assistant("m1", model="claude-opus-5", counts=counts(hour=MILLION))])
     agent = path.parent / SESSION / "subagents" / "agent-a1.jsonl"
-    own = {"isSidechain": True, "agentId": "a1"}
+    own: dict[str, Any] = {"isSidechain": True, "agentId": "a1"}
     answer = assistant("m2", model="claude-sonnet-5", counts=counts(output_tokens=MILLION), **own)
     write(agent, [user(**own), answer])
     collector.scan()

@@ -55,8 +55,10 @@ def doing(store: Path, now_s: int = 60) -> Doing | None:
         return found.doing
 
 
-def registered(writer: Writer, status: str, at: int = 0, **fields: Any) -> None:
-    writer.save_live([LiveSession(SESSION, 7, status, None, None, START_MS + at * 1000, **fields)])
+def registered(writer: Writer, status: str, at: int = 0, waiting_for: str | None = None) -> None:
+    writer.save_live(
+        [LiveSession(SESSION, 7, status, None, None, START_MS + at * 1000, waiting_for)]
+    )
 
 
 def test_a_turn_as_it_is_written(path: Path, collector: Collector, store: Path) -> None:
@@ -95,7 +97,7 @@ def test_what_ends_a_call(
     store: Path,
     more: list[JsonLine],
     what: str | None,
-    at_once: bool,  # noqa: FBT001 -- both ways give the same
+    at_once: bool,
 ) -> None:
     if at_once:
         write(path, [user(), CALL, *more])
@@ -216,7 +218,7 @@ def test_hooks_tell_of_a_permission_that_is_asked_for(
     store: Path,
     event: str,
     more: dict[str, Any],
-    asks: bool,  # noqa: FBT001 -- what is expected
+    asks: bool,
 ) -> None:
     write(path, [user(), CALL])
     told = log_line(START_MS + 2500, session_id=SESSION, hook_event_name=event, **more)
