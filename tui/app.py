@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from .kept import Kept
     from .places import Places
     from .screens.fleet import FleetScreen
-    from .screens.page import Page
     from .session_report import Known
     from .settings import Settings
     from .view import View
@@ -307,10 +306,11 @@ class CtxtopApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys of what is on the screen."""
+        from .help_text import explain
         from .screens.help import HelpScreen
 
-        active = self.screen.active_bindings.values()
-        self.push_screen(HelpScreen(entry.binding for entry in active if not entry.binding.system))
+        keys = explain(self.screen.active_bindings, self.get_key_display)
+        self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
 
     def action_go(self, name: str) -> None:
         """Open a page, or go back to it where it lies below."""
@@ -324,7 +324,20 @@ class CtxtopApp(App[None]):
                 return
         self.push_screen(page)
 
-    def _go_back_to(self, below: Page) -> None:
+    def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
+        """Go back to the page of a crumb; where none is open, to the session's or the fleet."""
+        from .screens.page import Page
+
+        for below in reversed(self.screen_stack[:-1]):
+            if isinstance(below, Page) and below.crumbs == crumbs:
+                self._go_back_to(below)
+                return
+        session = self.marked_session
+        self._go_back_to(self.fleet)
+        if len(crumbs) > 1 and session and session.session_id == session_id:
+            self.open_session(session)
+
+    def _go_back_to(self, below: Screen[None]) -> None:
         while self.screen is not below:
             self.pop_screen()
 
