@@ -10,7 +10,8 @@ import click
 from ctxtop import __version__
 
 from ...collectors.collect import Collector
-from ...core.store import queries
+from ...core.cost import estimate_cost
+from ...core.store import queries, spending_queries
 from ...core.store.answer_queries import given
 from ..given_lines import given_to_agents, injected
 from ..settings import keymap_of
@@ -28,6 +29,7 @@ from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
+from .serve_command import serve
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
@@ -111,7 +113,7 @@ def sessions(context: click.Context) -> int:
         projects = found.places.folder.projects
         return _emit(
             context,
-            [as_json.session(each, spent, projects) for each in listed],
+            [as_json.session(each, spent, projects, found.now_ms) for each in listed],
             lambda: _table().sessions(listed, found.now_ms) or _nothing(found, "sessions"),
         )
 
@@ -232,8 +234,10 @@ group.add_command(inject)
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_reading(chosen(context)) as found:
-        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"])
-        return _emit(context, record, lambda: _table().counted(record))
+        prices = found.policies.common.labels("price")
+        cost = estimate_cost(spending_queries.spending(found.db), prices)
+        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"], cost)
+        return _emit(context, record, lambda: _table().totals(record))
 
 
 @group.command()
@@ -280,6 +284,7 @@ group.add_command(recover_session)
 group.add_command(saves)
 group.add_command(undo)
 group.add_command(receipts)
+group.add_command(serve)
 group.add_command(keys)
 
 
@@ -321,7 +326,7 @@ def _table() -> ModuleType:
 
 
 def _spent(found: Reading) -> dict[str, SpentRow]:
-    return {row.session_id: row for row in queries.spent(found.db)}
+    return {row.session_id: row for row in spending_queries.spent(found.db)}
 
 
 def _short(found: Reading) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .report import USAGE, RefusedError, say
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..places import Places
+
+
+DRIVER: Final = "TEXTUAL_DRIVER"
+"""Textual's name for what stands in for a terminal, as a page in a browser does."""
 
 
 def open_dashboard(
@@ -25,7 +30,7 @@ def open_dashboard(
 
     Raises PlaceError or RefusedError where a named place cannot be used.
     """
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() or DRIVER in os.environ):
         say("the dashboard needs a terminal; `ctxtop sessions` prints the same")
         return USAGE
     places = resolve(config, store, policy)
