@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -34,6 +35,11 @@ TEXT_CHARS: Final = 200
 
 MOST_TOKENS: Final = 100_000_000
 """A hundred times the largest window that there is."""
+
+MOST_CHORDS: Final = 8
+"""Keys of one binding: nobody remembers more."""
+
+_CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
 
 ACTIONS: Final = (
     "reassure",
@@ -132,6 +138,17 @@ class Text(msgspec.Struct, frozen=True):
         if not isinstance(said, str) or not said.strip() or len(said) > TEXT_CHARS:
             raise BadValueError(f"a text of 1 to {TEXT_CHARS} characters")
         return said
+
+
+class Chords(msgspec.Struct, frozen=True):
+    """Keys of the keyboard, as Textual names them: o, ctrl+o, f5, question_mark."""
+
+    def read(self, said: object) -> str:
+        """Read a list, or words with commas between them."""
+        keys = tuple(str(each).strip() for each in _items(said))
+        if not 0 < len(keys) <= MOST_CHORDS or not all(_CHORD.fullmatch(key) for key in keys):
+            raise BadValueError(f"1 to {MOST_CHORDS} keys, e.g. o, ctrl+o")
+        return ",".join(keys)
 
 
 class Word(msgspec.Struct, frozen=True):

@@ -137,6 +137,8 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "saveflow.fresh_for_s", 86_400),
     ("2.2", "saveflow.sentinel_ttl_s", 1800),
     ("T-18", "saveflow.locations", "all"),
+    ("issue", "ui.theme", "kept"),
+    ("issue", "ui.ascii", False),
 ]
 
 
