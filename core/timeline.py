@@ -101,10 +101,8 @@ class Timeline(msgspec.Struct, frozen=True):
         None where there is nothing to compare with.
         """
         cut = self.cut_before(turn)
-        if cut is not None:
-            base = cut.post_tokens
-        else:
-            base = self.turns[turn - 1].tokens if turn else None
+        before = self.turns[turn - 1].tokens if turn else None
+        base = before if cut is None else cut.post_tokens
         return None if base is None else self.turns[turn].tokens - base
 
     def cut_before(self, turn: int) -> Cut | None:

@@ -47,9 +47,16 @@ MARK_SIGNS: Final = {
     MarkKind.FAILED: ("✗", "$level-emergency"),
     MarkKind.WARNING: ("▲", "$level-warning"),
     MarkKind.REFUSAL: ("!", "bold $level-emergency"),
-    MarkKind.MODEL: ("◆", "$secondary"),
+    MarkKind.MODEL: ("◇", "$secondary"),
 }
 CUT: Final = "↻"
+CURSOR: Final = "◆"
+
+DIMMED: Final = " 55%"
+"""Below its edge the area is darker, so that the edge is what the eye follows."""
+
+EDGE: Final = 8
+"""Eighths of a cell that are the edge."""
 
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 _NICE: Final = (1, 2, 2.5, 4, 5, 8, 10)
@@ -144,10 +151,9 @@ class _Picture:
         self._buckets = buckets(timeline, scope.start, scope.stop, self._across.width)
         self._band = set(self._across.cells_of(scope.cursor))
         self._cuts = [
-            (cells.start, cut)
+            (cells.start if cells else self._across.width - 1, cut)
             for cut in timeline.cuts
-            if (cells := self._across.cells_of(min(cut.turn, scope.stop - 1)))
-            and cut.turn >= scope.start
+            if (cells := self._across.cells_of(cut.turn)) or cut.turn == scope.stop
         ]
 
     def lines(self) -> Iterator[list[Cell]]:
@@ -190,11 +196,10 @@ class _Picture:
         if self._scope.stop == self._scope.count:
             newest = timeline.turns[-1].tokens
             row = self._row_of(newest)
-            size, _, character, style = found.get(row, ("", "", "", "$quiet"))
             level = level_of(newest / timeline.window, timeline.lines)
-            found[row] = (size, f"◂{tokens(newest)}", character, f"bold {LEVEL_STYLES[level]}")
-            if character:
-                found[row] = (*found[row][:2], character, style)
+            # Beside a line's name, where that stands at its height.
+            row = next((near for near in (row, row + 1, row - 1) if near not in found), row)
+            found[row] = ("", f"◂{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
         return found
 
     def _area(self, row: int, size: str, name: str, line: str, style: str) -> list[Cell]:
@@ -205,9 +210,10 @@ class _Picture:
         edges = {place for place, _ in self._cuts}
         cells: list[Cell] = []
         for place, bucket in enumerate(self._buckets):
-            eighths = min(8, max(0, _eighths(bucket.peak, unit) - below * 8))
-            if eighths:
-                cells.append((_EIGHTHS[eighths], fill))
+            eighths = _eighths(bucket.peak, unit) - below * 8
+            if eighths > 0:
+                inside = fill if eighths <= EDGE else f"{fill.removeprefix('bold ')}{DIMMED}"
+                cells.append((_EIGHTHS[min(8, eighths)], inside))
             elif place in edges:
                 cells.append(("┊", "$bar-mark"))
             else:
@@ -249,19 +255,17 @@ class _Picture:
         if first and last and day(first)[:5] != day(last)[:5]:
             write = day
         cells: list[Cell] = [(" ", "")] * width
-        _write(cells, 0, write(first), "$quiet")
-        _write(cells, width - len(write(last)), write(last), "$quiet")
         band = sorted(self._band)
         if band:
-            place = band[len(band) // 2]
-            said = write(turns[scope.cursor].at)
-            begin = min(max(0, place - len(said) - 1), width)
-            if scope.cursor not in {scope.start, scope.stop - 1}:
-                after = place + 2 + len(said) <= width
-                for near in range(max(0, begin - 1), min(width, place + len(said) + 3)):
-                    cells[near] = (" ", "")
-                _write(cells, place + 2 if after else begin, said, "$foreground")
-            cells[place] = ("▲", "bold $accent")
+            place, said = band[len(band) // 2], write(turns[scope.cursor].at)
+            begin = place + 2 if place + 2 + len(said) <= width else place - 1 - len(said)
+            _write(cells, begin, said, "$foreground")
+            cells[place] = (CURSOR, "bold $accent")
+        for begin, said in ((0, write(first)), (width - len(write(last)), write(last))):
+            # What the cursor says stands there already.
+            near = cells[max(0, begin - 2) : begin + len(said) + 2]
+            if all(character == " " for character, _ in near):
+                _write(cells, begin, said, "$quiet")
         return cells
 
     def _framed(

@@ -64,13 +64,13 @@ class Scope:
     def grown(self, count: int) -> Scope:
         """See a longer timeline: the end stays in sight where it was looked at."""
         at = None if self.at is None or self.at >= count - 1 else self.at
-        return replace(self, count=count, at=at)._in_sight()
+        return _in_sight(replace(self, count=count, at=at))
 
     def to(self, turn: int) -> Scope:
         """Look at a turn."""
         last = self.count - 1
         at = None if turn >= last else max(0, turn)
-        return replace(self, at=at)._in_sight()
+        return _in_sight(replace(self, at=at))
 
     def moved(self, move: Move) -> Scope:
         """Move; what is no move from turn to turn by itself changes nothing here."""
@@ -98,7 +98,7 @@ class Scope:
             return replace(self, span=None, start=0)
         share = (self.cursor - self.start) / self.seen if self.seen else 0.0
         start = round(self.cursor - share * span)
-        return replace(self, span=span, start=start)._in_sight()
+        return _in_sight(replace(self, span=span, start=start))
 
     def panned(self, turns: int) -> Scope:
         """See what is earlier or later; the turn that is looked at goes along at the edge."""
@@ -107,9 +107,10 @@ class Scope:
         moved = replace(self, start=start)
         return moved if cursor == self.cursor else moved.to(cursor)
 
-    def _in_sight(self) -> Scope:
-        if self.span is None or self.span >= self.count:
-            return replace(self, span=None, start=0)
-        cursor = self.cursor
-        start = min(max(self.start, cursor - self.span + 1), cursor)
-        return replace(self, start=min(max(0, start), self.count - self.span))
+
+def _in_sight(scope: Scope) -> Scope:
+    if scope.span is None or scope.span >= scope.count:
+        return replace(scope, span=None, start=0)
+    cursor = scope.cursor
+    start = min(max(scope.start, cursor - scope.span + 1), cursor)
+    return replace(scope, start=min(max(0, start), scope.count - scope.span))

@@ -121,6 +121,10 @@ class TimelineView(Widget):
         else:
             self._look(self._scope.moved(move))
 
+    def look(self, turn: int) -> None:
+        """Look at a turn."""
+        self._look(self._scope.to(turn))
+
     def _happening(self, move: Move) -> int:
         """Find the next turn at which something happened, on one side."""
         timeline, cursor = self._timeline, self._scope.cursor
@@ -179,7 +183,11 @@ class TimelineView(Widget):
         if event.ctrl and zoom is not None:
             self.move(zoom)
         else:
-            self._look(self._scope.panned(side * max(1, self._scope.seen // WHEEL)))
+            step = side * max(1, self._scope.seen // WHEEL)
+            whole = self._scope.seen == self._scope.count
+            self._look(
+                self._scope.to(self._scope.cursor + step) if whole else self._scope.panned(step)
+            )
 
     def _look_at(self, event: events.MouseEvent) -> None:
         if self._timeline is not None and self._timeline.turns:

@@ -1,0 +1,101 @@
+"""What is said of the turn that a person looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core.timeline import MarkKind
+from .formats import NOTHING, model, one_line, percent, tokens
+from .gauge import LEVEL_STYLES
+from .sections import quiet
+from .timeline_lines import CUT, MARK_SIGNS, day
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..core.timeline import Mark, Timeline
+
+CALLS_SHOWN: Final = 4
+"""Of an answer; the rest is a number."""
+
+BETWEEN: Final = ("  ·  ", "$bar-mark")
+
+_HAPPENED: Final = {
+    MarkKind.STARTED: "started",
+    MarkKind.RETURNED: "returned",
+    MarkKind.FAILED: "failed or did not compress",
+    MarkKind.WARNING: "reached",
+    MarkKind.REFUSAL: "refused:",
+    MarkKind.MODEL: "answers from here on:",
+}
+
+
+def turn_line(timeline: Timeline, turn: int | None) -> Content:
+    """Write a turn's numbers; None: the newest."""
+    place = len(timeline.turns) - 1 if turn is None else turn
+    seen = timeline.turns[place]
+    level = timeline.level(place)
+    grown = timeline.growth(place)
+    total = len(timeline.turns)
+    where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
+    parts = [
+        Content.styled(where, "bold"),
+        Content(day(seen.at) or NOTHING),
+        Content.styled(
+            f"{seen.tokens:,} tokens  {percent(timeline.ratio(place))}"
+            f"{f' {level.value}' if level else ''}",
+            f"bold {LEVEL_STYLES[level]}",
+        ),
+        Content(_growth(grown)),
+        Content(model(seen.model)),
+    ]
+    return Content.assemble(*_between(parts))
+
+
+def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | None) -> Content:
+    """Write what an answer called and what happened at it; `calls` None: not known yet."""
+    place = len(timeline.turns) - 1 if turn is None else turn
+    parts: list[Content] = []
+    cut = timeline.cut_before(place)
+    if cut:
+        sizes = f"{tokens(cut.pre_tokens)} → {tokens(cut.post_tokens)}"
+        parts.append(
+            Content.styled(f"{CUT} compacted before ({cut.trigger or '?'}): {sizes}", "$accent")
+        )
+    parts += [_mark(mark) for mark in timeline.marks_of(place)]
+    if calls:
+        shown = [one_line(call) for call in calls[:CALLS_SHOWN]]
+        more = f" +{len(calls) - CALLS_SHOWN}" if len(calls) > CALLS_SHOWN else ""
+        parts.append(quiet("called ") + Content(f"{', '.join(shown)}{more}"))
+    elif calls is None and timeline.turns[place].calls:
+        number = timeline.turns[place].calls
+        parts.append(quiet(f"called {number} {'tool' if number == 1 else 'tools'}"))
+    if not parts:
+        parts.append(quiet("no tool was called"))
+    return Content.assemble(*_between(parts))
+
+
+def _mark(mark: Mark) -> Content:
+    sign, style = MARK_SIGNS[mark.kind]
+    if mark.level:
+        style = LEVEL_STYLES[mark.level]
+    what = model(mark.what) if mark.kind is MarkKind.MODEL else one_line(mark.what)
+    said = _HAPPENED[mark.kind]
+    before = mark.kind in {MarkKind.STARTED, MarkKind.RETURNED, MarkKind.FAILED}
+    words = f"{what} {said}" if before else f"{said} {what}"
+    return Content.styled(f"{sign} ", style) + Content(words)
+
+
+def _growth(grown: int | None) -> str:
+    if grown is None:
+        return "the first"
+    return f"{'+' if grown >= 0 else '−'}{abs(grown):,} by this turn"
+
+
+def _between(parts: Sequence[Content]) -> Iterator[Content | tuple[str, str]]:
+    for number, part in enumerate(parts):
+        if number:
+            yield BETWEEN
+        yield part
