@@ -234,7 +234,7 @@ def _warnings(
 ) -> Iterator[Mark]:
     for row in warning_queries.context_warnings(db, *owner):
         level = Level(row.level)
-        what = f"{level.value} at {row.ratio:.0%}"
+        what = f"{level.value} at {int(row.ratio * 100 + 0.5)} %"
         yield Mark(places.at(row.offset), MarkKind.WARNING, row.at, what, level)
 
 

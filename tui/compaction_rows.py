@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CUT: Final = "↻"
 WHEN_CELLS: Final = 11
 TRIGGER_CELLS: Final = 7
-SIZES_CELLS: Final = 20
+SIZES_CELLS: Final = 18
 _LABEL: Final = 14
 
 NONE_YET: Final = (
@@ -105,15 +105,24 @@ def forgot_words(told: Told | None) -> str:
     return f"forgot {said}" if said else "forgot nothing that was looked for"
 
 
+def _lost(told: Told) -> int:
+    counts = told.forgotten.counts
+    said = counts.constraints + counts.decisions + counts.todos
+    return said + counts.files + counts.identifiers
+
+
 def _row(row: CompactionRow, told: Told | None, width: int, now_ms: int) -> Content:
     too_soon = thrash.thrash(told.refill) if told else None
     sign = " ⚠ too soon" if too_soon else ""
     room = max(1, width - 2 - TRIGGER_CELLS - SIZES_CELLS - WHEN_CELLS - len(sign))
+    forgot = forgot_words(told)
+    if told and len(forgot) > room:
+        forgot = f"forgot {_lost(told)}"
     return Content.assemble(
         (f"{CUT} ", "$accent"),
         (fit(one_line(row.trigger or "?"), TRIGGER_CELLS), "$quiet"),
         (fit(sizes_words(row), SIZES_CELLS), "$foreground"),
-        (fit(forgot_words(told), room), "$level-notice"),
+        (fit(forgot, room), "$level-notice"),
         (sign, "$level-high"),
         (fit_right(when_words(row, now_ms), WHEN_CELLS), "$quiet"),
     )

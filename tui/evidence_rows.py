@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ..core.claims import WORDS, Source
+from ..core.claims import WORDS
 from ..core.context import ContextState
 from ..core.reasons import Standing, Subject, Sureness
+from ..core.trigger import Trigger
 from .formats import NOTHING, fit, fit_right, percent
 from .sections import Listing, heading, lines, quiet
 from .widgets.row_list import Row
@@ -64,6 +65,11 @@ class Fact:
     standing: Standing
     meaning: str
     """What it is, for who sees it the first time."""
+
+
+def sign_of(standing: Standing) -> tuple[str, str]:
+    """Give the sign of how a claim stands, and its style."""
+    return _SIGNS[standing]
 
 
 def facts_of(context: Context, reasons: Sequence[Reason]) -> tuple[Fact, ...]:
@@ -189,9 +195,8 @@ def _size(reason: Reason) -> str:
 
 
 def _how(reason: Reason) -> str:
-    if reason.claim.tokens is None and reason.claim.source is Source.TABLE:
-        return "known of this model: compacted only when the API refuses a prompt"
-    return WORDS[reason.claim.source]
+    claim = reason.claim
+    return Trigger(None, claim.source).why if claim.tokens is None else WORDS[claim.source]
 
 
 def _row(fact: Fact, width: int) -> Content:

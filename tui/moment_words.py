@@ -15,7 +15,7 @@ from .timeline_lines import CUT, MARK_SIGNS, day
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..core.timeline import Mark, Timeline
+    from ..core.timeline import Cut, Mark, Timeline
 
 CALLS_SHOWN: Final = 4
 """Of an answer; the rest is a number."""
@@ -49,7 +49,7 @@ def turn_line(timeline: Timeline, turn: int | None) -> Content:
             f"bold {LEVEL_STYLES[level]}",
         ),
         Content(_growth(grown)),
-        Content(model(seen.model)),
+        Content(one_line(model(seen.model))),
     ]
     return Content.assemble(*_between(parts))
 
@@ -60,10 +60,7 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
     parts: list[Content] = []
     cut = timeline.cut_before(place)
     if cut:
-        sizes = f"{tokens(cut.pre_tokens)} → {tokens(cut.post_tokens)}"
-        parts.append(
-            Content.styled(f"{CUT} compacted before ({cut.trigger or '?'}): {sizes}", "$accent")
-        )
+        parts.append(Content.styled(f"{CUT} {cut_words(cut)}", "$accent"))
     parts += [_mark(mark) for mark in timeline.marks_of(place)]
     if calls:
         shown = [one_line(call) for call in calls[:CALLS_SHOWN]]
@@ -77,15 +74,25 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
     return Content.assemble(*_between(parts))
 
 
+def cut_words(cut: Cut) -> str:
+    """Say what a compaction did to the context of the turn that follows it."""
+    sizes = f"{tokens(cut.pre_tokens)} → {tokens(cut.post_tokens)}"
+    return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
+
+
 def _mark(mark: Mark) -> Content:
     sign, style = MARK_SIGNS[mark.kind]
     if mark.level:
         style = LEVEL_STYLES[mark.level]
-    what = model(mark.what) if mark.kind is MarkKind.MODEL else one_line(mark.what)
+    return Content.styled(f"{sign} ", style) + Content(mark_words(mark))
+
+
+def mark_words(mark: Mark) -> str:
+    """Say what happened."""
+    what = one_line(model(mark.what) if mark.kind is MarkKind.MODEL else mark.what)
     said = _HAPPENED[mark.kind]
     before = mark.kind in {MarkKind.STARTED, MarkKind.RETURNED, MarkKind.FAILED}
-    words = f"{what} {said}" if before else f"{said} {what}"
-    return Content.styled(f"{sign} ", style) + Content(words)
+    return f"{what} {said}" if before else f"{said} {what}"
 
 
 def _growth(grown: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
@@ -21,6 +21,10 @@ class Section(StrEnum):
     WARNINGS = "Warnings"
     EVIDENCE = "Evidence"
     ABOUT = "About"
+
+
+SHORT: Final = ("Fills", "Items", "Compact", "Warn", "Why", "About")
+"""Their names where there is no room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ def session_head(session: Session, past: Turn | None, width: int) -> Content:
     if past is not None:
         context = replace(context, tokens=past.tokens, state=ContextState.MEASURED)
     cells = min(LONGEST, max(SHORTEST, width - WORDS))
-    drawn = Content.assemble(" ", gauge(context, cells), "  ", (fill(context), "bold"))
+    drawn = Content.assemble(" ", gauge(context, cells))
+    if drawn.cell_length + 2 + cell_len(fill(context)) <= width:
+        drawn = Content.assemble(drawn, "  ", (fill(context), "bold"))
     for said in _past(session) if past is not None else _now(session):
         if drawn.cell_length + len(BETWEEN) + cell_len(said) <= width:
             drawn = Content.assemble(drawn, (BETWEEN, "$bar-mark"), (said, "$quiet"))

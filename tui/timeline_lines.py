@@ -146,7 +146,8 @@ class _Picture:
         self._width = width
         self._with_cuts = height >= TALL
         self._with_marks = height >= LEAST
-        self._rows = max(1, height - 1 - self._with_cuts - self._with_marks)
+        self._with_axis = height > 1
+        self._rows = height - self._with_axis - self._with_cuts - self._with_marks
         self._top = top_of(timeline)
         self._buckets = buckets(timeline, scope.start, scope.stop, self._across.width)
         self._band = set(self._across.cells_of(scope.cursor))
@@ -164,7 +165,8 @@ class _Picture:
             yield self._area(row, *names.get(row, ("", "", "", "")))
         if self._with_marks:
             yield self._framed(self._mark_lane())
-        yield self._framed(self._axis())
+        if self._with_axis:
+            yield self._framed(self._axis())
 
     # The area.
 
@@ -197,9 +199,11 @@ class _Picture:
             newest = timeline.turns[-1].tokens
             row = self._row_of(newest)
             level = level_of(newest / timeline.window, timeline.lines)
-            # Beside a line's name, where that stands at its height.
-            row = next((near for near in (row, row + 1, row - 1) if near not in found), row)
-            found[row] = ("", f"◂{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
+            # A line's name goes before it; then the nearest place below, or above, is near enough.
+            near = (row, row + 1, row - 1, row + 2, row + 3)
+            free = next((each for each in near if each not in found and each < self._rows), None)
+            if free is not None:
+                found[free] = ("", f"◂{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
         return found
 
     def _area(self, row: int, size: str, name: str, line: str, style: str) -> list[Cell]:
@@ -244,7 +248,7 @@ class _Picture:
         cells: list[Cell] = [(" ", "")] * self._across.width
         for place, _ in self._cuts:
             cells[place] = (" ", "") if self._with_cuts else (CUT, "bold $accent")
-        for place, mark in _placed(self._timeline.marks, self._across):
+        for place, mark in _placed(self._timeline.marks, self._across).items():
             cells[place] = _sign(mark)
         return cells
 
@@ -294,17 +298,18 @@ def _sizes(cut: Cut) -> str:
     return f" {before} → {after} "
 
 
-def _placed(marks: Sequence[Mark], along: Across) -> Iterator[tuple[int, Mark]]:
-    """Give each mark its cell, side by side where a turn has room, the most urgent last."""
+def _placed(marks: Sequence[Mark], along: Across) -> dict[int, Mark]:
+    """Give each cell its mark: side by side where a turn has room, else the most urgent."""
+    placed: dict[int, Mark] = {}
     for turn, here in groupby(marks, key=lambda mark: mark.turn):
-        cells = along.cells_of(turn)
-        if not cells:
-            continue
-        listed = list(here)
-        if len(cells) >= len(listed):
-            yield from zip(cells, listed, strict=False)
-        else:
-            yield cells.start, max(listed, key=lambda mark: URGENCY.index(mark.kind))
+        cells, listed = along.cells_of(turn), list(here)
+        wide = len(cells) >= len(listed)
+        for number, mark in enumerate(listed if cells else ()):
+            cell = cells.start + number * wide
+            before = placed.get(cell)
+            if before is None or URGENCY.index(before.kind) < URGENCY.index(mark.kind):
+                placed[cell] = mark
+    return placed
 
 
 def _sign(mark: Mark) -> Cell:

@@ -35,7 +35,9 @@ COLOURS: Final = {
 }
 
 # For an output that is not UTF-8: each sign by one that every terminal has.
-_PLAIN: Final = str.maketrans("≈–…░█▉▊▋▌▍▎▏✓✗·—×", "~-.-####====+x*-x")
+_PLAIN: Final = str.maketrans(
+    "≈–…░█▉▊▋▌▍▎▏✓✗·—×▁▂▃▄▅▆▇┊┄─↻●▲◆◇◂→", "~-.-####====+x*-x...::##|--^*!*+<>"
+)
 
 _BREAKS: Final = {ord("\n"): " ", ord("\t"): " "}
 

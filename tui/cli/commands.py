@@ -28,6 +28,7 @@ from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
 from .start import open_dashboard, resolve
 from .steered import steered
+from .timeline_command import evidence, timeline
 from .trigger_command import trigger
 from .undo_command import undo
 
@@ -217,6 +218,8 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
+group.add_command(timeline)
+group.add_command(evidence)
 group.add_command(inject)
 
 

@@ -91,11 +91,15 @@ class LensScreen(Page):
     def _take(self, found: Halves | Trouble | None) -> None:
         from ...core.kept_at import Halves
 
+        rows = self.query_one("#rows", RowList)
+        is_untouched = not rows.rows.highlighted
         if isinstance(found, Halves):
             self._halves, self._note = found, ""
         else:
             self._note = str(found) if found else "the transcript holds it no more"
         self.draw()
+        if is_untouched:
+            rows.mark_first()
 
     def on_resize(self) -> None:
         """Draw for another width."""

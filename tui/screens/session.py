@@ -17,7 +17,7 @@ from ..fills_rows import category_of, first_item_of, item_detail, item_of
 from ..formats import one_line
 from ..moment_words import happened_line, turn_line
 from ..moments import Moment, Moments, look_at
-from ..sections import Section
+from ..sections import SHORT, Section
 from ..session_head import session_head
 from ..session_known import Known, read_known
 from ..timeline_scope import Move
@@ -50,7 +50,13 @@ class SessionScreen(Page):
 
     CSS_PATH = "session.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-low"), (34, "-tall"), (50, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-tiny"),
+        (16, "-short"),
+        (22, "-low"),
+        (34, "-tall"),
+        (50, "-high"),
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [
         *timeline_keys("timeline", first=True),
         *(
@@ -88,7 +94,7 @@ class SessionScreen(Page):
         yield TimelineView(id="timeline")
         yield Static(id="turn", markup=False)
         yield Static(id="happened", markup=False)
-        yield SectionBar(PARTS, id="parts")
+        yield SectionBar(PARTS, SHORT, id="parts")
         with Horizontal(id="body"):
             yield RowList(id="rows", number="", name="")
             with VerticalScroll(id="beside", can_focus=False):
@@ -243,10 +249,8 @@ class SessionScreen(Page):
         if timeline is not None and timeline.turns:
             moment = self.moment
             calls = moment.calls if moment else None
-            self.query_one("#turn", Static).update(Content(" ") + turn_line(timeline, turn))
-            self.query_one("#happened", Static).update(
-                Content(" ") + happened_line(timeline, turn, calls)
-            )
+            self.query_one("#turn", Static).update(turn_line(timeline, turn))
+            self.query_one("#happened", Static).update(happened_line(timeline, turn, calls))
         self._draw_rows()
 
     def _draw_rows(self) -> None:

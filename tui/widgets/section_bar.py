@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 from textual.message import Message
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
+
+NUMBER: Final = 2
+"""Cells of a part's key, and the space after it."""
+
+GAP: Final = 2
 
 
 class SectionBar(Widget):
@@ -24,9 +29,16 @@ class SectionBar(Widget):
 
         place: int
 
-    def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        names: Sequence[str],
+        short: Sequence[str],
+        *,
+        id: str | None = None,  # noqa: A002 -- Textual's
+    ) -> None:
         super().__init__(id=id)
         self._names = tuple(names)
+        self._short = tuple(short)
         self._counts: tuple[str, ...] = ("",) * len(self._names)
         self._open = 0
 
@@ -40,9 +52,9 @@ class SectionBar(Widget):
         """Draw the line."""
         return Content("").join(
             Content.assemble(
-                (f" {place + 1} ", "$accent" if place == self._open else "$quiet"),
+                (f"{place + 1} ", "$accent" if place == self._open else "$quiet"),
                 (text, "bold underline $foreground" if place == self._open else "$quiet"),
-                " ",
+                " " * GAP,
             )
             for place, text in enumerate(self._texts())
         )
@@ -51,7 +63,7 @@ class SectionBar(Widget):
         """Open the part under the mouse."""
         end = 0
         for place, text in enumerate(self._texts()):
-            end += len(text) + 4
+            end += len(text) + NUMBER + GAP
             if event.x < end:
                 self.post_message(self.Chosen(place))
                 return
@@ -62,5 +74,7 @@ class SectionBar(Widget):
             f"{name} {count}" if count else name
             for name, count in zip(self._names, self._counts, strict=True)
         ]
-        room = self.size.width
-        return named if sum(len(text) + 4 for text in named) <= room else list(self._names)
+        for texts in (named, list(self._names)):
+            if sum(len(text) + NUMBER + GAP for text in texts) - GAP <= self.size.width:
+                return texts
+        return [*self._short]
