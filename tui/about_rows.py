@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LABEL_CELLS: Final = 16
 LEVEL_CELLS: Final = 12
 REACHED_CELLS: Final = 22
+SHORT_CELLS: Final = 9
+WIDE: Final = 60
+"""Cells from which the tokens stand beside the ratio."""
 WHEN_CELLS: Final = 12
 
 NO_WARNINGS: Final = (
@@ -163,12 +166,14 @@ def _warning(one: ContextWarning, width: int, now_ms: int) -> Content:
     style = LEVEL_STYLES[warning.level]
     stands = warning.cleared_by is None
     ended = "stands" if stands else f"cleared {_ago(warning.cleared_at, now_ms)}"
-    reached = f"at {percent(warning.ratio)} ({tokens(warning.point.tokens)})"
-    room = max(1, width - 2 - LEVEL_CELLS - REACHED_CELLS - WHEN_CELLS)
+    reached, cells = f"at {percent(warning.ratio)}", SHORT_CELLS
+    if width >= WIDE:
+        reached, cells = f"{reached} ({tokens(warning.point.tokens)})", REACHED_CELLS
+    room = max(0, width - 2 - LEVEL_CELLS - cells - WHEN_CELLS)
     return Content.assemble(
         ("▲ ", style),
         (fit(warning.level.value, LEVEL_CELLS), f"bold {style}" if stands else style),
-        (fit(reached, REACHED_CELLS), "$foreground"),
+        (fit(reached, cells), "$foreground"),
         (fit(ended, room), "$quiet"),
         (fit_right(_ago(warning.at, now_ms), WHEN_CELLS), "$quiet"),
     )

@@ -22,6 +22,8 @@ CUT: Final = "↻"
 WHEN_CELLS: Final = 11
 TRIGGER_CELLS: Final = 7
 SIZES_CELLS: Final = 18
+SHORTEST_WORDS: Final = 10
+"""Cells; where there are fewer, who asked for it is left out."""
 _LABEL: Final = 14
 
 NONE_YET: Final = (
@@ -114,13 +116,16 @@ def _lost(told: Told) -> int:
 def _row(row: CompactionRow, told: Told | None, width: int, now_ms: int) -> Content:
     too_soon = thrash.thrash(told.refill) if told else None
     sign = " ⚠ too soon" if too_soon else ""
-    room = max(1, width - 2 - TRIGGER_CELLS - SIZES_CELLS - WHEN_CELLS - len(sign))
+    fixed, named = 2 + SIZES_CELLS + WHEN_CELLS, TRIGGER_CELLS
+    if width - fixed - named - len(sign) < SHORTEST_WORDS:
+        sign, named = "", 0
+    room = max(0, width - fixed - named - len(sign))
     forgot = forgot_words(told)
     if told and len(forgot) > room:
         forgot = f"forgot {_lost(told)}"
     return Content.assemble(
         (f"{CUT} ", "$accent"),
-        (fit(one_line(row.trigger or "?"), TRIGGER_CELLS), "$quiet"),
+        (fit(one_line(row.trigger or "?"), named), "$quiet"),
         (fit(sizes_words(row), SIZES_CELLS), "$foreground"),
         (fit(forgot, room), "$level-notice"),
         (sign, "$level-high"),

@@ -9,6 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     import sqlite3
 
+    from ..core.policy.layers import Policies
     from ..core.reasons import Reason
     from ..core.sessions import Session
     from ..core.steered import Steered
@@ -30,8 +31,8 @@ class Known(msgspec.Struct, frozen=True):
     """Every claim of its window and its trigger."""
 
 
-def read_known(db: sqlite3.Connection, session: Session) -> Known:
-    """Read it."""
+def read_known(db: sqlite3.Connection, session: Session, policies: Policies) -> Known:
+    """Read it, judged by these policies."""
     from ..core.reasons import read_reasons
     from ..core.steered import steered_by
     from ..core.store.answer_queries import given
@@ -44,5 +45,5 @@ def read_known(db: sqlite3.Connection, session: Session) -> Known:
         compactions=tuple(rows),
         warnings=tuple(session_warnings(db, session)),
         steered=tuple(steered_by(rows, given(db, "steer", session.session_id))),
-        reasons=read_reasons(db, session.session_id),
+        reasons=read_reasons(db, session.session_id, policies),
     )

@@ -44,9 +44,22 @@ class LensScreen(Page):
     CSS_PATH = "lens.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy as prompt", tooltip="copy what was forgotten as a prompt"),
-        Binding("1", "rows", "Kept, forgotten", show=False, tooltip="what was kept and forgotten"),
-        Binding("2,space", "summary", "Summary", key_display="2", tooltip="read the summary"),
+        Binding(
+            "y",
+            "copy",
+            "Copy as prompt",
+            tooltip="copy what was forgotten as a prompt",
+            id="copy",
+        ),
+        Binding(
+            "1",
+            "rows",
+            "Kept, forgotten",
+            show=False,
+            tooltip="what was kept and forgotten",
+            id="lens_rows",
+        ),
+        Binding("2", "summary", "Summary", tooltip="read the summary", id="lens_summary"),
     ]
 
     def __init__(

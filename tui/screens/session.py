@@ -66,13 +66,33 @@ class SessionScreen(Page):
                 part,
                 show=False,
                 tooltip=f"show: {part}",
-                id=f"session.{part.lower()}",
+                id=f"part_{part.lower()}",
             )
             for place, part in enumerate(PARTS, 1)
         ),
-        Binding("tab", "next_part(1)", "Next", key_display="⇥", tooltip="the next part"),
-        Binding("shift+tab", "next_part(-1)", "Before", show=False, tooltip="the part before"),
-        Binding("y", "copy", "Copy", tooltip="copy what is marked; what was forgotten as a prompt"),
+        Binding(
+            "tab",
+            "next_part(1)",
+            "Next",
+            key_display="⇥",
+            tooltip="the next part",
+            id="next_part",
+        ),
+        Binding(
+            "shift+tab",
+            "next_part(-1)",
+            "Before",
+            show=False,
+            tooltip="the part before",
+            id="part_before",
+        ),
+        Binding(
+            "y",
+            "copy",
+            "Copy",
+            tooltip="copy what is marked; of a compaction what was forgotten, as a prompt",
+            id="copy",
+        ),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -151,13 +171,13 @@ class SessionScreen(Page):
         from ...core.timeline import read_timeline
 
         session, before = self._session, self._graph.timeline
-        owner = (session.session_id, None)
+        owner, policies = (session.session_id, None), self.app.feed.policies()
         failed = frozenset(
             each.agent_id for each in self._agents if each.ruling and each.ruling.failed
         )
         self.ask(
             lambda db: (
-                read_known(db, session),
+                read_known(db, session, policies),
                 read_timeline(db, owner, session.context, failed, before),
             ),
             self._take,

@@ -49,7 +49,7 @@ def timeline_keys(action: str, *, first: bool = False) -> list[BindingType]:
             key_display=display or None,
             tooltip=words,
             priority=first,
-            id=f"timeline.{move}",
+            id=f"timeline_{move}",
         )
         for key, move, title, display, show, words in listed
     ]
