@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from .levels import LINES, Level, Line, level_of
 from .store import timeline_queries, warning_queries
@@ -86,6 +87,8 @@ class Timeline(msgspec.Struct, frozen=True):
     """Where the levels begin, as ratios of the window."""
     trigger: int | None = None
     """Where the client compacts by itself; None where it does not, or nobody knows."""
+    ends_compacted: bool = False
+    """The last turn is none: it stands for what a compaction left, which no answer follows."""
 
     def ratio(self, turn: int) -> float:
         """Share of the window that a turn saw, 0..1 and above."""
@@ -141,6 +144,28 @@ def buckets(timeline: Timeline, start: int, stop: int, places: int) -> list[Buck
         peak = max(turn.tokens for turn in turns[first : last + 1])
         found.append(Bucket(first, last, peak))
     return found
+
+
+def settled(timeline: Timeline) -> Timeline:
+    """Let a timeline end with what is in context now.
+
+    After a compaction that no answer follows that is what the client says it left: an estimate.
+    """
+    cut = timeline.cuts[-1] if timeline.cuts else None
+    if cut is None or cut.turn < len(timeline.turns) or cut.post_tokens is None:
+        return timeline
+    last = timeline.turns[-1] if timeline.turns else None
+    rest = Turn(
+        offset=last.offset if last else 0,
+        last_offset=last.last_offset if last else 0,
+        mark=cut.uuid,
+        at=cut.at,
+        model=last.model if last else "",
+        tokens=cut.post_tokens,
+        output_tokens=0,
+        calls=0,
+    )
+    return replace(timeline, turns=(*timeline.turns, rest), ends_compacted=True)
 
 
 def read_timeline(

@@ -139,7 +139,7 @@ def outlook_words(session: Session) -> Iterator[tuple[str, str]]:
         yield "turns left", f"{_left(end)} to {where}"
     if ahead and ahead.forecast:
         at = f"{ahead.level.value} at {percent(ahead.threshold)}"
-        yield "next level", f"{_left(ahead.forecast)} turns to {at}"
+        yield "next level", f"{_left(ahead.forecast)} to {at}"
 
 
 def time_words(at: int | None, now_ms: int) -> str:

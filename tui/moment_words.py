@@ -38,17 +38,20 @@ def turn_line(timeline: Timeline, turn: int | None) -> Content:
     seen = timeline.turns[place]
     level = timeline.level(place)
     grown = timeline.growth(place)
-    total = len(timeline.turns)
+    total = len(timeline.turns) - timeline.ends_compacted
+    rests = timeline.ends_compacted and place == total
     where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
+    if rests:
+        where = f"now: compacted after turn {total:,}"
     parts = [
         Content.styled(where, "bold"),
         Content(day(seen.at) or NOTHING),
         Content.styled(
-            f"{seen.tokens:,} tokens  {percent(timeline.ratio(place))}"
+            f"{'≈' if rests else ''}{seen.tokens:,} tokens  {percent(timeline.ratio(place))}"
             f"{f' {level.value}' if level else ''}",
             f"bold {LEVEL_STYLES[level]}",
         ),
-        Content(_growth(grown)),
+        Content("the next answer measures it" if rests else _growth(grown)),
         Content(one_line(model(seen.model))),
     ]
     return Content.assemble(*_between(parts))
@@ -58,10 +61,14 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
     """Write what an answer called and what happened at it; `calls` None: not known yet."""
     place = len(timeline.turns) - 1 if turn is None else turn
     parts: list[Content] = []
-    cut = timeline.cut_before(place)
-    if cut:
-        parts.append(Content.styled(f"{CUT} {cut_words(cut)}", "$accent"))
+    parts += [
+        Content.styled(f"{CUT} {cut_words(cut)}", "$accent")
+        for cut in timeline.cuts
+        if cut.turn == place
+    ]
     parts += [_mark(mark) for mark in timeline.marks_of(place)]
+    if timeline.ends_compacted and turn is None:
+        calls = None
     if calls:
         shown = [one_line(call) for call in calls[:CALLS_SHOWN]]
         more = f" +{len(calls) - CALLS_SHOWN}" if len(calls) > CALLS_SHOWN else ""

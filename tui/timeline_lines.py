@@ -198,12 +198,13 @@ class _Picture:
         if self._scope.stop == self._scope.count:
             newest = timeline.turns[-1].tokens
             row = self._row_of(newest)
+            sign = "≈" if timeline.ends_compacted else ""
             level = level_of(newest / timeline.window, timeline.lines)
             # A line's name goes before it; then the nearest place below, or above, is near enough.
             near = (row, row + 1, row - 1, row + 2, row + 3)
             free = next((each for each in near if each not in found and each < self._rows), None)
             if free is not None:
-                found[free] = ("", f"◂{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
+                found[free] = ("", f"◂{sign}{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
         return found
 
     def _area(self, row: int, size: str, name: str, line: str, style: str) -> list[Cell]:
@@ -230,9 +231,10 @@ class _Picture:
     def _cut_lane(self) -> list[Cell]:
         cells: list[Cell] = [(" ", "")] * self._across.width
         taken = -1
-        for number, (place, cut) in enumerate(self._cuts):
-            end = self._cuts[number + 1][0] if number + 1 < len(self._cuts) else len(cells)
-            said = _sizes(cut)
+        shared = [(place, [*each]) for place, each in groupby(self._cuts, key=lambda one: one[0])]
+        for number, (place, cuts) in enumerate(shared):
+            end = shared[number + 1][0] if number + 1 < len(shared) else len(cells)
+            said = _sizes([cut for _, cut in cuts])
             begin = place + 1
             if begin + len(said) > end and place - len(said) > taken:
                 begin = place - len(said)
@@ -293,9 +295,10 @@ def _eighths(size: int, unit: float) -> int:
     return max(1, round(size / unit)) if size else 0
 
 
-def _sizes(cut: Cut) -> str:
-    before, after = tokens(cut.pre_tokens), tokens(cut.post_tokens)
-    return f" {before} → {after} "
+def _sizes(cuts: Sequence[Cut]) -> str:
+    before, after = tokens(cuts[0].pre_tokens), tokens(cuts[-1].post_tokens)
+    times = f"{len(cuts)}× " if len(cuts) > 1 else ""
+    return f" {times}{before} → {after} "
 
 
 def _placed(marks: Sequence[Mark], along: Across) -> dict[int, Mark]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctxtop.core.levels import Level
-from ctxtop.core.timeline import Cut, Mark, MarkKind, Timeline, Turn, buckets
+from ctxtop.core.timeline import Cut, Mark, MarkKind, Timeline, Turn, buckets, settled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,3 +60,15 @@ def test_no_peak_and_no_turn_is_lost(sizes: list[int], places: int, data: st.Dat
 def test_nothing_has_no_places() -> None:
     assert buckets(timeline(1), 0, 0, 10) == []
     assert buckets(timeline(1), 0, 1, 0) == []
+
+
+def test_after_a_compaction_it_ends_with_what_that_left() -> None:
+    found = settled(timeline(18_000, 170_000, cuts=(cut(2, 8_000),)))
+    assert found.ends_compacted
+    assert [each.tokens for each in found.turns] == [18_000, 170_000, 8_000]
+    assert found.growth(2) == 0
+    answered = timeline(18_000, 9_000, cuts=(cut(1, 8_000),))
+    assert settled(answered) is answered
+    unknown = timeline(18_000, cuts=(cut(1, None),))
+    assert settled(unknown) is unknown
+    assert settled(timeline(cuts=(cut(0, 7_000),))).turns[0].tokens == 7_000

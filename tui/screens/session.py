@@ -100,6 +100,7 @@ class SessionScreen(Page):
         self._session = session
         self._agents: tuple[Agent, ...] = ()
         self._known: Known | None = None
+        self._timeline: Timeline | None = None
         self._moments: Final = Moments()
         self._part = Section.FILLS
         self._places: Final[dict[Section, tuple[str | None, float]]] = {}
@@ -132,7 +133,7 @@ class SessionScreen(Page):
         """All that was asked for is shown."""
         return (
             self._known is not None
-            and self._graph.timeline is not None
+            and self._timeline is not None
             and self._moments.get(self._past) is not None
             and not self._is_asking
             and self._resting is None
@@ -170,7 +171,7 @@ class SessionScreen(Page):
     def _read(self) -> None:
         from ...core.timeline import read_timeline
 
-        session, before = self._session, self._graph.timeline
+        session, before = self._session, self._timeline
         owner, policies = (session.session_id, None), self.app.feed.policies()
         failed = frozenset(
             each.agent_id for each in self._agents if each.ruling and each.ruling.failed
@@ -184,8 +185,10 @@ class SessionScreen(Page):
         )
 
     def _take(self, found: tuple[Known, Timeline]) -> None:
-        self._known, timeline = found
-        self._graph.show(timeline)
+        from ...core.timeline import settled
+
+        self._known, self._timeline = found
+        self._graph.show(settled(self._timeline))
         self.draw()
         self._rest()
 
@@ -236,7 +239,7 @@ class SessionScreen(Page):
 
     @property
     def _newest(self) -> Turn | None:
-        timeline = self._graph.timeline
+        timeline = self._timeline
         return timeline.turns[-1] if timeline and timeline.turns else None
 
     # Drawing.
