@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from .kept import Kept
     from .places import Places
     from .screens.fleet import FleetScreen
-    from .session_report import Known
     from .settings import Settings
     from .view import View
 
@@ -443,14 +442,9 @@ class CtxtopApp(App[None]):
 
     def open_session(self, session: Session) -> None:
         """Show what is known of a session, and how."""
-        from .session_report import read_known
-
-        self.feed.ask(lambda db: read_known(db, session), self._open_report)
-
-    def _open_report(self, known: Known) -> None:
         from .screens.session import SessionScreen
 
-        self.push_screen(SessionScreen(known, self.size.width, self.now_ms()))
+        self.push_screen(SessionScreen(session))
 
     def _read(self, *crumbs: str, content: Content) -> None:
         from .screens.reading import ReadingScreen

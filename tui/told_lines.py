@@ -38,7 +38,7 @@ def told_lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
     found = thrash.thrash(told.refill)
     if found:
         turns = many(found.turns_since_last, "turn")
-        yield "thrash", f"{turns} after the last one{_refilled(found.culprit)}"
+        yield "thrash", f"{turns} after the last one{refilled(found.culprit)}"
     if told.cleared_results:
         yield "cleared", f"{many(told.cleared_results, 'tool result')} before it, silently"
     files = [_file(each) for each in lost.files[:FILES_SHOWN]]
@@ -80,7 +80,8 @@ def _file(use: FileUse) -> str:
     return f"{use.path} ({said}; line {use.line})"
 
 
-def _refilled(culprit: Culprit | None) -> str:
+def refilled(culprit: Culprit | None) -> str:
+    """Say what filled the context again; empty where nothing did."""
     if culprit is None:
         return ""
     kind = _KINDS.get(culprit.kind, culprit.kind)

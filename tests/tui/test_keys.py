@@ -44,8 +44,9 @@ async def test_enter_shows_a_session_s_report_and_esc_goes_back(demo: Stage) -> 
         await it.reading()
         assert "sessions › Fix the flaky checkout tests" in it.lines[0]
         for words in (
-            "163,412 tokens, measured",
-            "200,000 tokens",
+            "163,412 tokens  82 %",
+            "the last answer's input",
+            "200,000",
             "known of this model",
             "82 %",
             demo.titled("Fix the flaky").session_id,

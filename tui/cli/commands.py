@@ -32,6 +32,7 @@ from .saves_command import saves
 from .serve_command import serve
 from .start import open_dashboard, resolve
 from .steered import steered
+from .timeline_command import evidence, timeline
 from .trigger_command import trigger
 from .undo_command import undo
 
@@ -225,6 +226,8 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
+group.add_command(timeline)
+group.add_command(evidence)
 group.add_command(inject)
 
 

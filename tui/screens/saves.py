@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from ..saves_report import saves_report
 from .reading import ReadingScreen
-from .session import MARGINS, WIDEST
 
 if TYPE_CHECKING:
     from ...core.saves.report import SavesReport
     from ..view import View
 
 CRUMB: Final = "saves of claude-memory"
+
+MARGINS: Final = 6
+"""Cells beside the text: the page's padding and its scroll bar."""
+
+WIDEST: Final = 110
+"""Cells of a line: as the style sheet's."""
 
 
 class SavesScreen(ReadingScreen):
