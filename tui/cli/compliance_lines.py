@@ -105,7 +105,7 @@ def _types(found: Compliance) -> list[str]:
         [
             each.name,
             ", ".join(each.formats),
-            str(sum(each.score.verdicts.values())),
+            str(each.runs),
             _share(each.score.passed_share, each.score),
             _share(each.score.first_pass_share, each.score),
             str(each.score.verdicts[Verdict.FORCED] or ""),
