@@ -1,4 +1,4 @@
-"""What an agent gave back, and whether it compressed that, as a text to read."""
+"""One agent as a text to read: its verdict with the lines that show it, its task, its context."""
 
 from __future__ import annotations
 
@@ -9,17 +9,44 @@ from textual.content import Content
 from ..core.compliance.codes import PASSED, Format
 from ..core.compliance.expected import Ground
 from ..core.compliance.origin import Origin
+from .agent_detail import Detail
+from .agent_page_rows import took
+from .agent_rows import mark, returned
 from .compliance_words import MEANINGS, SIGNS, WORDS
-from .formats import one_line
+from .formats import NOTHING, age, model, one_line, percent, tokens
+from .gauge import fill, gauge
+from .given_lines import given_lines
+from .marked_text import numbered
+from .spark import spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..core.agents import Agent
     from ..core.compliance.findings import Finding
     from ..core.compliance.states import Ruling
+    from ..core.injection.past import Injection
+    from ..core.store.answer_queries import GivenRow
 
 _LABEL: Final = 12
+
+LEFT_OUT_SHOWN: Final = 8
+"""Lines of what was left out; `ctxtop inject` has all."""
+
+FILL_CELLS: Final = 40
+"""Of the row of blocks that shows how a context filled."""
+
+BAR_CELLS: Final = 24
+
+TASK_LINES: Final = 200
+TASK_CHARS: Final = 2_000
+"""Shown of a task, and of one line of it; `ctxtop` keeps no more of it than its file."""
+
+NO_DETAIL: Final = Detail()
+
+GIVEN: Final = "What ctxtop gave it at its start"
+COULD_BE_GIVEN: Final = "What ctxtop could have given it at its start"
+LEFT_OUT: Final = "What there was and did not fit it"
 
 _FORMATS: Final = {
     Format.OUTPUT: "the format of compress-output",
@@ -47,46 +74,195 @@ _ORIGINS: Final = {
 }
 
 
-def agent_report(agent: Agent) -> Content:
-    """Write the verdict with its reasons, where there is one, and below it the result."""
-    text = agent.result.text if agent.result else agent.reply
-    shown = Content(text or f"{agent.agent_type} has not returned anything yet.")
-    lines = list(_ruling(agent.ruling)) if agent.ruling else []
-    return Content("\n").join([*lines, Content(""), shown]) if lines else shown
+def agent_report(
+    agent: Agent, detail: Detail = NO_DETAIL, width: int = 80, now_ms: int | None = None
+) -> Content:
+    """Write all that is known of an agent for lines of `width` cells."""
+    now = now_ms if now_ms is not None else agent.ended_at or agent.started_at or 0
+    lines = [
+        *_head(agent, now),
+        *_ruling(agent, width),
+        *_result(agent, width),
+        *_task(agent, detail, width),
+        *_context(agent, detail),
+        *_given(detail.given, detail.choice, width),
+    ]
+    return Content("\n").join(lines)
 
 
-def _ruling(ruling: Ruling) -> Iterator[Content]:
-    asked = ruling.expected.format is not Format.NONE
-    if not asked and not ruling.blocked:
-        return
-    style = "$level-warning" if ruling.failed else "$foreground"
-    sign = SIGNS[ruling.verdict].strip()
-    words = f"{sign} {WORDS[ruling.verdict]}".strip()
-    yield Content.assemble((words, f"bold {style}"), (f": {MEANINGS[ruling.verdict]}", "$quiet"))
-    for finding in (*ruling.violations, *ruling.warnings):
-        yield from _finding(finding)
-    expected = f"{_FORMATS[ruling.expected.format]}: {_GROUNDS[ruling.expected.ground]}"
-    yield _line("expected", expected)
-    if ruling.origin:
-        yield _line("marker", _ORIGINS[ruling.origin])
-    if ruling.grep is not None and asked:
-        passed = ruling.verdict in PASSED
-        what = "would have let it stop at once" if ruling.grep else "would have blocked it"
-        wrong = ", wrongly" if ruling.grep is not passed and ruling.grep else ""
-        yield _line("a grep", f"over the whole transcript {what}{wrong}")
-    if ruling.blocked:
-        yield _line("blocked", "a hook held it up when it first wanted to stop")
-    if ruling.refired:
-        yield _line("stops", "it was asked to stop more often than one block explains")
+def result_of(agent: Agent) -> str:
+    """Give the text that an agent put into its parent, or what it said last."""
+    return (agent.result.text if agent.result else agent.reply) or ""
 
 
-def _finding(found: Finding) -> Iterator[Content]:
-    style = "$level-warning" if found.code.is_violation else "$level-notice"
-    yield Content.assemble((f"  {found.code.value}  ", style), (found.sentence, "$foreground"))
+def _head(agent: Agent, now_ms: int) -> Iterator[Content]:
+    sign, style = mark(agent)
     yield Content.assemble(
-        (f"       line {found.line}: ", "$quiet"), (one_line(found.text), "$quiet")
+        (f"{sign} ", style),
+        (agent.agent_type, "bold $foreground"),
+        (f"  {one_line(agent.description)}", "$foreground"),
+    )
+    yield Content.assemble(
+        gauge(agent.context, BAR_CELLS),
+        (f"  {fill(agent.context)}  {model(agent.model)}", "$quiet"),
+    )
+    uses = "" if agent.tool_uses is None else f", {agent.tool_uses} tool uses"
+    ended = "" if agent.ended_at is None else f", ended {age(now_ms - agent.ended_at)} ago"
+    said = "" if agent.result is None else f", gave back {returned(agent, now_ms)}"
+    yield Content.styled(
+        f"{agent.status.value}, {took(agent, now_ms)} at work{uses}{ended}{said}", "$quiet"
     )
 
 
-def _line(label: str, value: str) -> Content:
-    return Content.assemble((f"  {label:<{_LABEL}}", "$quiet"), (value, "$foreground"))
+def _ruling(agent: Agent, width: int) -> Iterator[Content]:
+    ruling = agent.ruling
+    if ruling is None or (ruling.expected.format is Format.NONE and not ruling.blocked):
+        return
+    asked = ruling.expected.format is not Format.NONE
+    style = "$level-warning" if ruling.failed else "$foreground"
+    words = f"{SIGNS[ruling.verdict].strip()} {WORDS[ruling.verdict]}".strip()
+    yield Content("")
+    yield from _wrapped(
+        Content.assemble((words, f"bold {style}"), (f": {MEANINGS[ruling.verdict]}", "$quiet")),
+        width,
+    )
+    for finding in (*ruling.violations, *ruling.warnings):
+        yield from _finding(finding, width)
+    yield from _reasons(ruling, width) if asked else ()
+    if ruling.blocked:
+        yield from _line("blocked", "a hook held it up when it first wanted to stop", width)
+    if ruling.retry_tokens:
+        spent = f"{tokens(ruling.retry_tokens)} tokens were spent by its requests after that"
+        yield from _line("", spent, width)
+    if ruling.refired:
+        often = "it was asked to stop more often than one block explains"
+        yield from _line("stops", often, width)
+
+
+def _reasons(ruling: Ruling, width: int) -> Iterator[Content]:
+    expected = f"{_FORMATS[ruling.expected.format]}: {_GROUNDS[ruling.expected.ground]}"
+    yield from _line("expected", expected, width)
+    if ruling.origin:
+        yield from _line("marker", _ORIGINS[ruling.origin], width)
+    if ruling.grep is not None:
+        passed = ruling.verdict in PASSED
+        what = "would have let it stop at once" if ruling.grep else "would have blocked it"
+        wrong = ", wrongly" if ruling.grep is not passed and ruling.grep else ""
+        yield from _line("a grep", f"over the whole transcript {what}{wrong}", width)
+
+
+def _finding(found: Finding, width: int) -> Iterator[Content]:
+    style = "$level-warning" if found.code.is_violation else "$level-notice"
+    words = Content.assemble((found.sentence, "$foreground"), (f" Line {found.line}.", "$quiet"))
+    yield from _hung(Content.styled(f"  {found.label:<{_LABEL}}", style), words, width)
+
+
+def _result(agent: Agent, width: int) -> Iterator[Content]:
+    ruling, text = agent.ruling, result_of(agent)
+    if not text:
+        yield from _section(f"{agent.agent_type} has not returned anything yet.")
+        return
+    judged = agent.reply if agent.reply is not None else text
+    findings = (*ruling.violations, *ruling.warnings) if ruling else ()
+    if judged.strip() == text.strip():
+        yield from _section("What it gave back")
+        yield from numbered(judged, findings, width)
+        return
+    # The verdict is on its last words, and something else came to its parent.
+    yield from _section("Its final message, which was judged")
+    yield from numbered(judged, findings, width)
+    yield from _section("What its parent was given")
+    yield from numbered(text, (), width)
+
+
+def _task(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
+    task = detail.task or agent.description
+    if task:
+        yield from _section("Its task")
+        for line in task.split("\n")[:TASK_LINES]:
+            yield from _hung(Content("  "), Content.styled(line[:TASK_CHARS], "$foreground"), width)
+
+
+def _context(agent: Agent, detail: Detail) -> Iterator[Content]:
+    yield from _section("Its context")
+    steps = [each for each in detail.fill if each.tokens is not None]
+    answers = [each for each in steps if not each.compacted]
+    if steps:
+        drawn = spark([each.tokens for each in steps], FILL_CELLS)
+        first, last = steps[0].tokens, steps[-1].tokens
+        cut = len(steps) - len(answers)
+        cuts = f", {cut} compactions" if cut > 1 else ", 1 compaction" if cut else ""
+        count = f"{len(answers)} answer{'s' if len(answers) != 1 else ''}{cuts}"
+        yield Content.assemble(
+            ("  ", ""),
+            (drawn, "$accent"),
+            (f"  {tokens(first)} to {tokens(last)}, {count}", "$quiet"),
+        )
+    trigger = agent.context.trigger
+    if trigger is not None and trigger.tokens is not None:
+        way = percent(agent.context.trigger_ratio)
+        yield _short("compaction", f"at {tokens(trigger.tokens)}, {way} of the way")
+    if agent.spent is not None:
+        spent = agent.spent
+        yield _short(
+            "spent",
+            f"{tokens(spent.input_tokens)} fresh, {tokens(spent.cache_creation_tokens)} written to"
+            f" the cache, {tokens(spent.cache_read_tokens)} read from it,"
+            f" {tokens(spent.output_tokens)} put out",
+        )
+    yield _short("id", agent.agent_id)
+    yield _short("model", agent.model or NOTHING)
+
+
+def _given(given: Iterable[GivenRow], choice: Injection | None, width: int) -> Iterator[Content]:
+    rows = list(given)
+    if rows:
+        yield from _section(GIVEN)
+        for line in given_lines(rows):
+            yield from _hung(Content("  "), Content(one_line(line)), width)
+    if choice is None or not (choice.entries or choice.excluded):
+        return
+    if not rows:
+        yield from _section(COULD_BE_GIVEN)
+        for each in choice.entries:
+            who = each.agent_id or "its tasks"
+            words = f"{each.stage.value.replace('_', ' ')}: {who}, {each.reason}"
+            yield from _hung(Content("  "), Content(one_line(words)), width)
+        if not choice.entries:
+            yield Content.styled("  nothing fits", "$quiet")
+    if choice.excluded:
+        yield from _section(LEFT_OUT)
+        for out in choice.excluded[:LEFT_OUT_SHOWN]:
+            words = f"{out.agent_type} {out.agent_id} of {out.session_id[:8]}: {out.why}"
+            yield from _hung(Content("  "), Content.styled(one_line(words), "$quiet"), width)
+        more = len(choice.excluded) - LEFT_OUT_SHOWN
+        if more > 0:
+            yield Content.styled(f"  … {more} more; `ctxtop inject` lists all", "$quiet")
+
+
+def _section(name: str) -> Iterator[Content]:
+    yield Content("")
+    yield Content.styled(name, "bold $accent")
+
+
+def _line(label: str, value: str, width: int) -> Iterator[Content]:
+    yield from _hung(
+        Content.styled(f"  {label:<{_LABEL}}", "$quiet"),
+        Content.styled(value, "$foreground"),
+        width,
+    )
+
+
+def _short(label: str, value: str) -> Content:
+    return Content.assemble((f"  {label:<{_LABEL}}", "$quiet"), (one_line(value), "$foreground"))
+
+
+def _wrapped(line: Content, width: int) -> Iterator[Content]:
+    yield from _hung(Content(""), line, width)
+
+
+def _hung(head: Content, value: Content, width: int) -> Iterator[Content]:
+    """Break a long value between words; what follows stands below its beginning."""
+    indent = Content(" " * head.cell_length)
+    for place, part in enumerate(value.wrap(max(1, width - head.cell_length))):
+        yield (indent if place else head) + part

@@ -10,7 +10,8 @@ from ctxtop.core.compliance.expected import NOTHING, Expected, Ground, Terms
 from ctxtop.core.compliance.origin import Place
 from ctxtop.core.compliance.states import Ruling, Run, rule
 from ctxtop.tui.agent_report import agent_report
-from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree
+from ctxtop.tui.agent_rows import agent_line, columns_of
+from ctxtop.tui.agent_tree import grow_tree
 from ctxtop.tui.compliance_words import agent_count
 
 from .makers import agent

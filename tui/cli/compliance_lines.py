@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.codes import Verdict
 from ..compliance_words import WORDS
-from ..formats import NOTHING, percent, tokens
-from .cells import moment, session_id
+from ..formats import NOTHING, moment, percent, tokens
+from .cells import session_id
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .times import time_of
 
