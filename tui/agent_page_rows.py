@@ -10,7 +10,6 @@ from textual.content import Content
 
 from .agent_rows import RESULT_CELLS, mark, returned, who
 from .agent_tree import fold, grow_tree
-from .compliance_words import agent_count
 from .formats import NOTHING, age, fit, fit_right, model, tokens
 from .gauge import PERCENT_CELLS, SHORTEST, gauge
 
@@ -27,7 +26,7 @@ WINDOW_CELLS: Final = 9
 MODEL_CELLS: Final = 11
 TOOK_CELLS: Final = 6
 
-SHORTEST_NAME: Final = 44
+SHORTEST_NAME: Final = 52
 """Cells for a name, its verdict and a word of its task; before them other columns leave."""
 
 LONGEST_BAR: Final = 20
@@ -109,7 +108,7 @@ def widths_of(width: int) -> Widths:
     bar = SHORTEST
     room = width - RESULT_CELLS - PERCENT_CELLS - bar - 2
     given = {"window": 0, "model": 0, "took": 0}
-    columns = (("window", WINDOW_CELLS), ("model", MODEL_CELLS), ("took", TOOK_CELLS))
+    columns = (("window", WINDOW_CELLS), ("took", TOOK_CELLS), ("model", MODEL_CELLS))
     for name, cells in columns:
         if room - cells - 1 < SHORTEST_NAME:
             break
@@ -166,7 +165,8 @@ def fold_cell(line: Line) -> int | None:
 def _session_line(line: Line, cells: Widths) -> Content:
     session = line.session
     failed = sum(1 for each in line.agents if each.ruling and each.ruling.failed)
-    count = f"{agent_count(len(line.agents), failed)} agent{'s' if len(line.agents) > 1 else ''}"
+    count = f"{len(line.agents)} agent{'s' if len(line.agents) > 1 else ''}"
+    count += f" ✗{failed}" if failed else ""
     sign = SIGNS[line.folded]
     if session is None:
         name = fit(f"{sign} {line.key[:8]}", cells.name)

@@ -17,6 +17,7 @@ from .formats import NOTHING, age, model, one_line, percent, tokens
 from .gauge import fill, gauge
 from .given_lines import given_lines
 from .marked_text import numbered
+from .report_lines import LABEL, hung, line, section
 from .spark import spark
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ..core.injection.past import Injection
     from ..core.store.answer_queries import GivenRow
 
-_LABEL: Final = 12
-
 LEFT_OUT_SHOWN: Final = 8
 """Lines of what was left out; `ctxtop inject` has all."""
 
@@ -40,7 +39,7 @@ BAR_CELLS: Final = 24
 
 TASK_LINES: Final = 200
 TASK_CHARS: Final = 2_000
-"""Shown of a task, and of one line of it; `ctxtop` keeps no more of it than its file."""
+"""Lines shown of a task, and characters of one: its file has all of it."""
 
 NO_DETAIL: Final = Detail()
 
@@ -84,7 +83,7 @@ def agent_report(
         *_ruling(agent, width),
         *_result(agent, width),
         *_task(agent, detail, width),
-        *_context(agent, detail),
+        *_context(agent, detail, width),
         *_given(detail.given, detail.choice, width),
     ]
     return Content("\n").join(lines)
@@ -122,69 +121,67 @@ def _ruling(agent: Agent, width: int) -> Iterator[Content]:
     style = "$level-warning" if ruling.failed else "$foreground"
     words = f"{SIGNS[ruling.verdict].strip()} {WORDS[ruling.verdict]}".strip()
     yield Content("")
-    yield from _wrapped(
-        Content.assemble((words, f"bold {style}"), (f": {MEANINGS[ruling.verdict]}", "$quiet")),
-        width,
-    )
+    said = Content.assemble((words, f"bold {style}"), (f": {MEANINGS[ruling.verdict]}", "$quiet"))
+    yield from hung(Content(""), said, width)
     for finding in (*ruling.violations, *ruling.warnings):
         yield from _finding(finding, width)
     yield from _reasons(ruling, width) if asked else ()
     if ruling.blocked:
-        yield from _line("blocked", "a hook held it up when it first wanted to stop", width)
+        yield from line("blocked", "a hook held it up when it first wanted to stop", width)
     if ruling.retry_tokens:
         spent = f"{tokens(ruling.retry_tokens)} tokens were spent by its requests after that"
-        yield from _line("", spent, width)
+        yield from line("", spent, width)
     if ruling.refired:
         often = "it was asked to stop more often than one block explains"
-        yield from _line("stops", often, width)
+        yield from line("stops", often, width)
 
 
 def _reasons(ruling: Ruling, width: int) -> Iterator[Content]:
     expected = f"{_FORMATS[ruling.expected.format]}: {_GROUNDS[ruling.expected.ground]}"
-    yield from _line("expected", expected, width)
+    yield from line("expected", expected, width)
     if ruling.origin:
-        yield from _line("marker", _ORIGINS[ruling.origin], width)
+        yield from line("marker", _ORIGINS[ruling.origin], width)
     if ruling.grep is not None:
         passed = ruling.verdict in PASSED
         what = "would have let it stop at once" if ruling.grep else "would have blocked it"
         wrong = ", wrongly" if ruling.grep is not passed and ruling.grep else ""
-        yield from _line("a grep", f"over the whole transcript {what}{wrong}", width)
+        yield from line("a grep", f"over the whole transcript {what}{wrong}", width)
 
 
 def _finding(found: Finding, width: int) -> Iterator[Content]:
     style = "$level-warning" if found.code.is_violation else "$level-notice"
     words = Content.assemble((found.sentence, "$foreground"), (f" Line {found.line}.", "$quiet"))
-    yield from _hung(Content.styled(f"  {found.label:<{_LABEL}}", style), words, width)
+    yield from hung(Content.styled(f"  {found.label:<{LABEL}}", style), words, width)
 
 
 def _result(agent: Agent, width: int) -> Iterator[Content]:
     ruling, text = agent.ruling, result_of(agent)
     if not text:
-        yield from _section(f"{agent.agent_type} has not returned anything yet.")
+        yield from section(f"{agent.agent_type} has not returned anything yet.")
         return
     judged = agent.reply if agent.reply is not None else text
     findings = (*ruling.violations, *ruling.warnings) if ruling else ()
     if judged.strip() == text.strip():
-        yield from _section("What it gave back")
+        yield from section("What it gave back")
         yield from numbered(judged, findings, width)
         return
     # The verdict is on its last words, and something else came to its parent.
-    yield from _section("Its final message, which was judged")
+    yield from section("Its final message, which was judged")
     yield from numbered(judged, findings, width)
-    yield from _section("What its parent was given")
+    yield from section("What its parent was given")
     yield from numbered(text, (), width)
 
 
 def _task(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
     task = detail.task or agent.description
     if task:
-        yield from _section("Its task")
-        for line in task.split("\n")[:TASK_LINES]:
-            yield from _hung(Content("  "), Content.styled(line[:TASK_CHARS], "$foreground"), width)
+        yield from section("Its task")
+        for each in task.split("\n")[:TASK_LINES]:
+            yield from hung(Content("  "), Content.styled(each[:TASK_CHARS], "$foreground"), width)
 
 
-def _context(agent: Agent, detail: Detail) -> Iterator[Content]:
-    yield from _section("Its context")
+def _context(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
+    yield from section("Its context")
     steps = [each for each in detail.fill if each.tokens is not None]
     answers = [each for each in steps if not each.compacted]
     if steps:
@@ -201,68 +198,41 @@ def _context(agent: Agent, detail: Detail) -> Iterator[Content]:
     trigger = agent.context.trigger
     if trigger is not None and trigger.tokens is not None:
         way = percent(agent.context.trigger_ratio)
-        yield _short("compaction", f"at {tokens(trigger.tokens)}, {way} of the way")
+        yield from line("compaction", f"at {tokens(trigger.tokens)}, {way} of the way", width)
     if agent.spent is not None:
         spent = agent.spent
-        yield _short(
+        yield from line(
             "spent",
             f"{tokens(spent.input_tokens)} fresh, {tokens(spent.cache_creation_tokens)} written to"
             f" the cache, {tokens(spent.cache_read_tokens)} read from it,"
             f" {tokens(spent.output_tokens)} put out",
+            width,
         )
-    yield _short("id", agent.agent_id)
-    yield _short("model", agent.model or NOTHING)
+    yield from line("id", agent.agent_id, width)
+    yield from line("model", agent.model or NOTHING, width)
 
 
 def _given(given: Iterable[GivenRow], choice: Injection | None, width: int) -> Iterator[Content]:
     rows = list(given)
     if rows:
-        yield from _section(GIVEN)
-        for line in given_lines(rows):
-            yield from _hung(Content("  "), Content(one_line(line)), width)
+        yield from section(GIVEN)
+        for words in given_lines(rows):
+            yield from hung(Content("  "), Content(one_line(words)), width)
     if choice is None or not (choice.entries or choice.excluded):
         return
     if not rows:
-        yield from _section(COULD_BE_GIVEN)
+        yield from section(COULD_BE_GIVEN)
         for each in choice.entries:
             who = each.agent_id or "its tasks"
             words = f"{each.stage.value.replace('_', ' ')}: {who}, {each.reason}"
-            yield from _hung(Content("  "), Content(one_line(words)), width)
+            yield from hung(Content("  "), Content(one_line(words)), width)
         if not choice.entries:
             yield Content.styled("  nothing fits", "$quiet")
     if choice.excluded:
-        yield from _section(LEFT_OUT)
+        yield from section(LEFT_OUT)
         for out in choice.excluded[:LEFT_OUT_SHOWN]:
             words = f"{out.agent_type} {out.agent_id} of {out.session_id[:8]}: {out.why}"
-            yield from _hung(Content("  "), Content.styled(one_line(words), "$quiet"), width)
+            yield from hung(Content("  "), Content.styled(one_line(words), "$quiet"), width)
         more = len(choice.excluded) - LEFT_OUT_SHOWN
         if more > 0:
             yield Content.styled(f"  … {more} more; `ctxtop inject` lists all", "$quiet")
-
-
-def _section(name: str) -> Iterator[Content]:
-    yield Content("")
-    yield Content.styled(name, "bold $accent")
-
-
-def _line(label: str, value: str, width: int) -> Iterator[Content]:
-    yield from _hung(
-        Content.styled(f"  {label:<{_LABEL}}", "$quiet"),
-        Content.styled(value, "$foreground"),
-        width,
-    )
-
-
-def _short(label: str, value: str) -> Content:
-    return Content.assemble((f"  {label:<{_LABEL}}", "$quiet"), (one_line(value), "$foreground"))
-
-
-def _wrapped(line: Content, width: int) -> Iterator[Content]:
-    yield from _hung(Content(""), line, width)
-
-
-def _hung(head: Content, value: Content, width: int) -> Iterator[Content]:
-    """Break a long value between words; what follows stands below its beginning."""
-    indent = Content(" " * head.cell_length)
-    for place, part in enumerate(value.wrap(max(1, width - head.cell_length))):
-        yield (indent if place else head) + part

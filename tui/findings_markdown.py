@@ -30,13 +30,13 @@ def finding_markdown(found: Found) -> str:
 
 
 def _severe(group: Severe) -> Iterator[str]:
-    yield from ("", f"## {_text(group.severity).capitalize()} ({group.count})")
+    yield from ("", f"## {plain(group.severity).capitalize()} ({group.count})")
     for each in group.files:
         yield from _in_file(each)
 
 
 def _in_file(each: InFile) -> Iterator[str]:
-    where = f" in {_text(each.project)}" if each.project else ""
+    where = f" in {plain(each.project)}" if each.project else ""
     yield from ("", f"### {_code(each.path)}{where}", "")
     for found in each.found:
         place = found.place.removeprefix(found.finding.path).removeprefix(":")
@@ -44,14 +44,15 @@ def _in_file(each: InFile) -> Iterator[str]:
 
 
 def _tail(found: Found) -> str:
-    who = "; ".join(f"{_text(each.agent_type)}, {moment(each.at)}" for each in found.said)
-    return f"{_text(found.finding.text)} _({who})_"
+    who = "; ".join(f"{plain(each.agent_type)}, {moment(each.at)}" for each in found.said)
+    return f"{plain(found.finding.text)} _({who})_"
 
 
-def _text(words: str) -> str:
+def plain(words: str) -> str:
+    """Write words so that Markdown makes no link, image or HTML of them."""
     return _ACTIVE.sub(lambda found: f"\\{found[0]}", one_line(words))
 
 
 def _code(words: str) -> str:
-    plain = one_line(words).replace("`", "'")
-    return f"`{plain}`"
+    shown = one_line(words).replace("`", "'")
+    return f"`{shown}`"
