@@ -54,6 +54,7 @@ def read_detail(
 
 
 def _task(db: sqlite3.Connection, projects: Path, agent: Agent) -> str:
+    from ..collectors.clean import clean_text
     from ..collectors.transcripts.ends import first_prompt, head_lines
     from ..core.store.request_queries import transcript
 
@@ -61,7 +62,7 @@ def _task(db: sqlite3.Connection, projects: Path, agent: Agent) -> str:
     if found is None:
         return ""
     try:
-        return first_prompt(head_lines(projects / found[1]))
+        return clean_text(first_prompt(head_lines(projects / found[1])))
     except OSError:
         # The file is gone; what the store has of it stays.
         return ""

@@ -14,7 +14,7 @@ from .agent_page_rows import took
 from .agent_rows import mark, returned
 from .compliance_words import MEANINGS, SIGNS, WORDS
 from .formats import NOTHING, age, model, one_line, percent, tokens
-from .gauge import fill, gauge
+from .gauge import SHORTEST, fill, gauge
 from .given_lines import given_lines
 from .marked_text import numbered
 from .report_lines import LABEL, hung, line, section
@@ -36,6 +36,8 @@ FILL_CELLS: Final = 40
 """Of the row of blocks that shows how a context filled."""
 
 BAR_CELLS: Final = 24
+NUMBERS_CELLS: Final = 34
+"""Beside the bar: its share, tokens of the window, the model."""
 
 TASK_LINES: Final = 200
 TASK_CHARS: Final = 2_000
@@ -79,7 +81,7 @@ def agent_report(
     """Write all that is known of an agent for lines of `width` cells."""
     now = now_ms if now_ms is not None else agent.ended_at or agent.started_at or 0
     lines = [
-        *_head(agent, now),
+        *_head(agent, width, now),
         *_ruling(agent, width),
         *_result(agent, width),
         *_task(agent, detail, width),
@@ -94,7 +96,7 @@ def result_of(agent: Agent) -> str:
     return (agent.result.text if agent.result else agent.reply) or ""
 
 
-def _head(agent: Agent, now_ms: int) -> Iterator[Content]:
+def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
     sign, style = mark(agent)
     yield Content.assemble(
         (f"{sign} ", style),
@@ -102,22 +104,22 @@ def _head(agent: Agent, now_ms: int) -> Iterator[Content]:
         (f"  {one_line(agent.description)}", "$foreground"),
     )
     yield Content.assemble(
-        gauge(agent.context, BAR_CELLS),
+        gauge(agent.context, min(BAR_CELLS, max(SHORTEST, width - NUMBERS_CELLS))),
         (f"  {fill(agent.context)}  {model(agent.model)}", "$quiet"),
     )
-    uses = "" if agent.tool_uses is None else f", {agent.tool_uses} tool uses"
+    plural = "" if agent.tool_uses == 1 else "s"
+    uses = "" if agent.tool_uses is None else f", {agent.tool_uses} tool use{plural}"
     ended = "" if agent.ended_at is None else f", ended {age(now_ms - agent.ended_at)} ago"
     said = "" if agent.result is None else f", gave back {returned(agent, now_ms)}"
-    yield Content.styled(
-        f"{agent.status.value}, {took(agent, now_ms)} at work{uses}{ended}{said}", "$quiet"
-    )
+    stands = f"{agent.status.value}, {took(agent, now_ms)} at work{uses}{ended}{said}"
+    yield from hung(Content(""), Content.styled(stands, "$quiet"), width)
 
 
 def _ruling(agent: Agent, width: int) -> Iterator[Content]:
     ruling = agent.ruling
-    if ruling is None or (ruling.expected.format is Format.NONE and not ruling.blocked):
+    asked = _is_asked(ruling)
+    if ruling is None or not (asked or ruling.blocked):
         return
-    asked = ruling.expected.format is not Format.NONE
     style = "$level-warning" if ruling.failed else "$foreground"
     words = f"{SIGNS[ruling.verdict].strip()} {WORDS[ruling.verdict]}".strip()
     yield Content("")
@@ -134,6 +136,10 @@ def _ruling(agent: Agent, width: int) -> Iterator[Content]:
     if ruling.refired:
         often = "it was asked to stop more often than one block explains"
         yield from line("stops", often, width)
+
+
+def _is_asked(ruling: Ruling | None) -> bool:
+    return ruling is not None and ruling.expected.format is not Format.NONE
 
 
 def _reasons(ruling: Ruling, width: int) -> Iterator[Content]:
@@ -159,10 +165,10 @@ def _result(agent: Agent, width: int) -> Iterator[Content]:
     if not text:
         yield from section(f"{agent.agent_type} has not returned anything yet.")
         return
-    judged = agent.reply if agent.reply is not None else text
+    judged = agent.reply if agent.reply is not None and _is_asked(ruling) else text
     findings = (*ruling.violations, *ruling.warnings) if ruling else ()
     if judged.strip() == text.strip():
-        yield from section("What it gave back")
+        yield from section("What it gave back" if agent.result else "What it said last")
         yield from numbered(judged, findings, width)
         return
     # The verdict is on its last words, and something else came to its parent.

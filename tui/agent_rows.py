@@ -99,6 +99,9 @@ def who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
     """Name an agent, then its verdict where there is room for it, then what it was to do."""
     agent = branch.agent
     verdict = short_verdict(agent.ruling)
+    if room < cell_len(agent.agent_type) + cell_len(verdict) + 1:
+        # Its code alone: the sign before the name says already that it failed.
+        verdict = verdict.rpartition(" ")[2]
     names = columns.names - len(branch.stem)
     verdicts = columns.verdicts + 1 if columns.verdicts else 0
     if room < names + verdicts + SHORTEST_TASK:
@@ -117,7 +120,7 @@ def who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
 def _squeezed(agent: Agent, verdict: str, room: int) -> tuple[int, int]:
     """Divide a narrow line between a name and its verdict: a sign says the verdict already."""
     verdicts = cell_len(verdict) + 1 if verdict else 0
-    if room - verdicts < SHORTEST_TYPE:
+    if room - verdicts < min(SHORTEST_TYPE, cell_len(agent.agent_type)):
         verdicts = 0
     if verdicts:
         return min(room - verdicts, max(SHORTEST_TYPE, cell_len(agent.agent_type))), verdicts

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RUNS_CELLS: Final = 7
 COMPLIED_CELLS: Final = 12
 SPARK_CELLS: Final = 10
-LINES_CELLS: Final = 10
+LINES_CELLS: Final = 15
 TOKENS_CELLS: Final = 8
 SAVED_CELLS: Final = 9
 LAST_CELLS: Final = 11
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
     ("complied", "complied", COMPLIED_CELLS),
     ("last", " last", LAST_CELLS),
     ("tokens", "≈tokens", TOKENS_CELLS),
-    ("lines", "lines, 90%", LINES_CELLS),
+    ("lines", "lines 50% 90%", LINES_CELLS),
     ("days", " by day", SPARK_CELLS + 1),
     ("saved", "too many", SAVED_CELLS),
 )
@@ -91,7 +91,9 @@ def _cell(column: str, part: Part) -> tuple[str, str]:
     if column == "last":
         return f" {last_verdicts(part)}", "$foreground"
     if column == "lines":
-        return (f"{sizes.lines}, {sizes.large_lines}" if sizes.results else NOTHING), "$foreground"
+        return (
+            f"{sizes.lines:>4}{sizes.large_lines:>5}" if sizes.results else NOTHING
+        ), "$foreground"
     if column == "tokens":
         return (f"≈{tokens(part.cost.tokens)}" if sizes.results else NOTHING), "$foreground"
     excess = part.cost.excess
