@@ -124,7 +124,8 @@ def _squeezed(agent: Agent, verdict: str, room: int) -> tuple[int, int]:
         verdicts = 0
     if verdicts:
         return min(room - verdicts, max(SHORTEST_TYPE, cell_len(agent.agent_type))), verdicts
-    return min(room, max(SHORTEST_TYPE, room // 2) if agent.description else room), 0
+    name = max(SHORTEST_TYPE, cell_len(agent.agent_type), room // 2)
+    return min(room, name if agent.description else room), 0
 
 
 def returned(agent: Agent, now_ms: int) -> str:
