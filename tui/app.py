@@ -438,7 +438,7 @@ class CtxtopApp(App[None]):
         """Show what an agent returned, whether that complies, and what it was given."""
         from .screens.agent import AgentScreen
 
-        self.push_screen(AgentScreen(agent, title))
+        self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
 
     def open_session(self, session: Session) -> None:
         """Show what is known of a session, and how."""

@@ -32,6 +32,13 @@ def _saves(app: CtxtopApp) -> Page:
     return SavesScreen(saves, app.size.width, app.now_ms())
 
 
+def _agents(app: CtxtopApp) -> Page:
+    from .screens.agents import AgentsScreen
+
+    return AgentsScreen(app.marked_session)
+
+
 DESTINATIONS: Final = (
+    Destination("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells
@@ -64,6 +65,16 @@ def age(milliseconds: int | None) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def moment(at_ms: int | None) -> str:
+    """Write a time on this machine's clock."""
+    if at_ms is None:
+        return NOTHING
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_ms / 1000))
+    except (OverflowError, OSError, ValueError):
+        return NOTHING
 
 
 def turns_left(forecast: Forecast | None) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from ctxtop.core.agents import AgentStatus, Result
 from ctxtop.core.sessions import Status, TooLong
-from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree, leader_line, returned
+from ctxtop.tui.agent_rows import agent_line, columns_of, leader_line, returned
+from ctxtop.tui.agent_tree import grow_tree
 from ctxtop.tui.formats import percent
 from ctxtop.tui.gauge import PERCENT_CELLS, SHORTEST, gauge
 from ctxtop.tui.selection import Order, select

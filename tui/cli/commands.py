@@ -20,6 +20,7 @@ from .cells import shorten
 from .client_commands import hook, statusline
 from .compact_command import compact
 from .emit import emit as _emit
+from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys
@@ -281,6 +282,7 @@ def doctor(context: click.Context) -> int:
     return code
 
 
+group.add_command(findings)
 group.add_command(compact)
 group.add_command(trigger)
 group.add_command(recover_session)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...core.compaction.backups import Backups
 from ...core.compaction.receipts import Mode, State
 from ...core.compaction.receipts import as_record as facts_of
-from ..formats import percent, tokens
-from .cells import moment
+from ..formats import moment, percent, tokens
 from .check_words import words_of
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .compact_lines import OPERATION, operation_cells
