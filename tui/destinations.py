@@ -32,6 +32,16 @@ def _saves(app: CtxtopApp) -> Page:
     return SavesScreen(saves, app.size.width, app.now_ms())
 
 
+def _summaries(app: CtxtopApp) -> Page:
+    from .screens.summaries import SummariesScreen
+    from .summary_source import SummarySource
+
+    return SummariesScreen(SummarySource(app.places.store), app.marked_session)
+
+
 DESTINATIONS: Final = (
+    Destination(
+        "all_summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
+    ),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
 )

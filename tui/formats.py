@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells
@@ -64,6 +65,17 @@ def age(milliseconds: int | None) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def when(at: int | None, now_ms: int) -> str:
+    """Write a time here, and how long ago that is; both in ms since 1970."""
+    if at is None:
+        return NOTHING
+    try:
+        here = datetime.fromtimestamp(at / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return NOTHING
+    return f"{here:%Y-%m-%d %H:%M:%S}, {age(now_ms - at)} ago"
 
 
 def turns_left(forecast: Forecast | None) -> str:

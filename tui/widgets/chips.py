@@ -1,0 +1,117 @@
+"""A line of filters, each with its value: arrows and clicks change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from ..formats import middle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+
+VALUE_CELLS = 18
+"""Of a value; a project's name may be longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter: what it is called, and the words for its values; the first filters nothing."""
+
+    name: str
+    values: tuple[str, ...]
+    chosen: int = 0
+
+    @property
+    def text(self) -> str:
+        """What the line shows."""
+        value = middle(self.values[self.chosen], VALUE_CELLS)
+        return f"{self.name}: {value}"
+
+
+class Chips(Widget, can_focus=True):
+    """The line; ← → go from filter to filter, ↑ ↓ change the value."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"chips--chip", "chips--set", "chips--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", "Left", show=False, tooltip="the filter to the left"),
+        Binding("right,l", "move(1)", "Right", show=False, tooltip="the filter to the right"),
+        Binding("down,j,space", "turn(1)", "Change", key_display="↑↓", tooltip="the next value"),
+        Binding("up,k", "turn(-1)", "Change back", show=False, tooltip="the value before"),
+        Binding("backspace,delete", "clear", "All", show=False, tooltip="filter nothing"),
+        Binding("enter", "done", "Done", key_display="⏎", tooltip="back to the list"),
+    ]
+
+    @dataclass
+    class Changed(Message):
+        """Another value was chosen."""
+
+        chips: tuple[Chip, ...] = field(default_factory=tuple)
+
+    class Done(Message):
+        """A person goes back to the list."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id)
+        self._chips: list[Chip] = []
+        self._at = 0
+
+    def show(self, chips: Sequence[Chip]) -> None:
+        """Show these filters."""
+        if list(chips) != self._chips:
+            self._chips = list(chips)
+            self.refresh()
+
+    def render(self) -> Content:
+        """Draw the line."""
+        parts: list[tuple[str, str]] = []
+        for number, chip in enumerate(self._chips):
+            style = "bold $accent" if chip.chosen else "$quiet"
+            if number == self._at and self.has_focus:
+                style = "$block-cursor-foreground on $block-cursor-background"
+            parts += [(f" {chip.text} ", style), (" ", "")]
+        return Content.assemble(*parts)
+
+    def action_move(self, by: int) -> None:
+        """Go to another filter."""
+        if self._chips:
+            self._at = (self._at + by) % len(self._chips)
+            self.refresh()
+
+    def action_turn(self, by: int) -> None:
+        """Choose another value."""
+        self._turn(self._at, by)
+
+    def action_clear(self) -> None:
+        """Filter nothing any more."""
+        chip = self._chips[self._at]
+        self._turn(self._at, -chip.chosen)
+
+    def action_done(self) -> None:
+        """Go back to the list."""
+        self.post_message(self.Done())
+
+    def _turn(self, number: int, by: int) -> None:
+        chip = self._chips[number]
+        chosen = (chip.chosen + by) % len(chip.values)
+        self._chips[number] = Chip(chip.name, chip.values, chosen)
+        self.refresh()
+        self.post_message(self.Changed(tuple(self._chips)))
+
+    def on_click(self, event: events.Click) -> None:
+        """Change the filter that was clicked."""
+        start = 0
+        for number, chip in enumerate(self._chips):
+            end = start + Content(chip.text).cell_length + 3
+            if start <= event.x < end:
+                self._at = number
+                self._turn(number, 1)
+                return
+            start = end
