@@ -31,7 +31,9 @@ HITS: Final = 5_000
 DAY_MS: Final = 24 * 3600 * 1000
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 
-_PART: Final = re.compile(r'(?P<no>-)?(?:(?P<name>[a-z]+):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S+))')
+_PART: Final = re.compile(
+    rf'(?P<no>-)?(?:(?P<name>{"|".join(FILTERS)}):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S*))'
+)
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -111,22 +113,26 @@ def parse(typed: str, now_ms: int) -> Search:
     kept: dict[str, list[str]] = {name: [] for name in FILTERS}
     notes: list[str] = []
     since: int | None = None
-    for part in list(_PART.finditer(typed))[:TERMS]:
+    # SQLite takes neither NUL nor half a character.
+    readable = typed.replace("\0", " ").encode("utf-8", "replace").decode()
+    for part in [each for each in _PART.finditer(readable) if each.group()][:TERMS]:
         name, value = part["name"], part["bare"] or part["quoted"] or ""
-        if name in FILTERS and not part["no"]:
-            if name == "since":
-                at = _moment(value, now_ms)
-                notes += [] if at is not None else [_not_understood(name, value)]
-                since = at if since is None else max(since, at or since)
-            elif name == "kind" and not any(kind.startswith(value) for kind in KINDS):
-                notes.append(_not_understood(name, value))
-            elif value:
-                kept[name].append(value.casefold())
+        if name is None or part["no"]:
+            text = value if name is None else f"{name}:{value}"
+            if _TOKEN.search(text):
+                whole = part["quoted"] is not None
+                (without if part["no"] else terms).append(Term(text, whole))
+        elif not value:
+            # Its value is still being typed.
             continue
-        whole = part["quoted"] is not None
-        text = value if name is None else f"{name}:{value}"
-        if _TOKEN.search(text):
-            (without if part["no"] else terms).append(Term(text, whole))
+        elif name == "since":
+            at = _moment(value, now_ms)
+            notes += [] if at is not None else [_not_understood(name, value)]
+            since = at if since is None else max(since, at or since)
+        elif name == "kind" and not any(kind.startswith(value.casefold()) for kind in KINDS):
+            notes.append(_not_understood(name, value))
+        else:
+            kept[name].append(value.casefold())
     return Search(
         terms=tuple(terms),
         without=tuple(without),

@@ -128,7 +128,7 @@ class CompareScreen(Page):
     def _scroll_along(self, event: TextPane.Scrolled) -> None:
         for pane in self.sides:
             if pane is not event.pane and round(pane.scroll_offset.y) != event.line:
-                pane.scroll_to(y=event.line, animate=False)
+                pane.jump(event.line)
 
     def action_go(self, by: int) -> None:
         """Go to another difference; after the last comes the first."""

@@ -133,9 +133,9 @@ class SummaryList(ScrollView, can_focus=True):
             at = min(self.place, max(0, len(places) - 1)) if before is not None else 0
         if follows and self.place == 0:
             # Who looks at the newest sees what is newer.
-            self.scroll_to(y=0, animate=False)
+            self.scroll_to(y=0, animate=False, immediate=True)
         elif places and 0 <= above < max(1, height):
-            self.scroll_to(y=self._layout.line_of(at) - above, animate=False)
+            self.scroll_to(y=self._layout.line_of(at) - above, animate=False, immediate=True)
         self.set_reactive(SummaryList.place, at)
         if self.summary_id is not None and self.summary_id != before:
             self.post_message(self.Moved(self.summary_id))
@@ -272,9 +272,9 @@ class SummaryList(ScrollView, can_focus=True):
         end = start + self._layout.height
         top = round(self.scroll_offset.y)
         if first < top:
-            self.scroll_to(y=first, animate=False)
+            self.scroll_to(y=first, animate=False, immediate=True)
         elif end > top + height:
-            self.scroll_to(y=end - height, animate=False)
+            self.scroll_to(y=end - height, animate=False, immediate=True)
 
     def action_move(self, by: int) -> None:
         """Go up or down."""

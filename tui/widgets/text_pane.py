@@ -38,12 +38,12 @@ class TextPane(ScrollView, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "scroll_down", "Down", show=False, tooltip="down"),
-        Binding("k,up", "scroll_up", "Up", show=False, tooltip="up"),
-        Binding("ctrl+d,pagedown", "page_down", "Page down", show=False, tooltip="a page down"),
-        Binding("ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up"),
-        Binding("g,home", "scroll_home", "Top", show=False, tooltip="first"),
-        Binding("G,end", "scroll_end", "Bottom", show=False, tooltip="last"),
+        Binding("j,down", "lines(1)", "Down", show=False, tooltip="down"),
+        Binding("k,up", "lines(-1)", "Up", show=False, tooltip="up"),
+        Binding("ctrl+d,pagedown", "pages(1)", "Page down", show=False, tooltip="a page down"),
+        Binding("ctrl+u,pageup", "pages(-1)", "Page up", show=False, tooltip="a page up"),
+        Binding("g,home", "edge(0)", "Top", show=False, tooltip="first"),
+        Binding("G,end", "edge(1)", "Bottom", show=False, tooltip="last"),
     ]
 
     class Resized(Message):
@@ -97,7 +97,7 @@ class TextPane(ScrollView, can_focus=True):
         self._current = None
         self.virtual_size = Size(self.room, len(lines))
         if top is not None:
-            self.scroll_to(y=top, animate=False)
+            self.jump(top)
         self.refresh()
 
     def go_to(self, passage: Passage) -> None:
@@ -115,7 +115,23 @@ class TextPane(ScrollView, can_focus=True):
         height = self.scrollable_content_region.height
         top = round(self.scroll_offset.y)
         if not top <= line < top + height - 1:
-            self.scroll_to(y=max(0, line - ABOVE), animate=False)
+            self.jump(max(0, line - ABOVE))
+
+    def jump(self, line: int) -> None:
+        """Make a line the first in sight, at once."""
+        self.scroll_to(y=line, animate=False, immediate=True)
+
+    def action_lines(self, by: int) -> None:
+        """Scroll by a line."""
+        self.jump(round(self.scroll_offset.y) + by)
+
+    def action_pages(self, by: int) -> None:
+        """Scroll by a page."""
+        self.jump(round(self.scroll_offset.y) + by * self.scrollable_content_region.height)
+
+    def action_edge(self, place: int) -> None:
+        """Scroll to an end."""
+        self.jump(len(self._lines) if place else 0)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of what is in sight."""
