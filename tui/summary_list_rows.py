@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from ..core.tokens import count_of
 from .compliance_words import SIGNS
 from .formats import fit, fit_right, middle, tokens
 from .summary_rows import KEPT, LOOKED_AT, beginning, who_said
@@ -26,7 +27,7 @@ KIND_STYLES: Final = {"agent": "$accent", KEPT: "$level-notice", "plan": "$secon
 HIT: Final = "bold $background on $level-notice"
 """What was searched for, wherever it stands."""
 
-BROAD: Final = 88
+BROAD: Final = 70
 """Cells from which a row is two lines; in less it is three."""
 
 BEFORE_HIT: Final = 24
@@ -35,7 +36,7 @@ BEFORE_HIT: Final = 24
 SNIPPET: Final = 400
 """Characters: more than any row is wide."""
 
-SIZE_CELLS: Final = 22
+SIZE_CELLS: Final = 21
 """Room for 12,345 lines ≈172 k."""
 
 _NAME: Final = 3
@@ -58,7 +59,7 @@ class Head:
     who: str
     at: int | None
     lines: int
-    tokens: int | None
+    tokens: int
     snippet: str
     spans: tuple[tuple[int, int], ...] = ()
     """What was searched for, in the snippet."""
@@ -138,7 +139,7 @@ def head_of(row: SummaryRow, search: Search) -> Head:
         who=who_said(row),
         at=row.at,
         lines=row.lines,
-        tokens=row.estimated_tokens,
+        tokens=count_of(row.estimated_tokens, row.text),
         snippet=snippet,
         spans=spans,
     )
@@ -152,7 +153,7 @@ def row_lines(
     style = KIND_STYLES.get(head.kind, "$foreground")
     passed = SIGNS[verdict] if verdict is not None else " "
     size = f"{head.lines:,} line{'' if head.lines == 1 else 's'}"
-    size += "" if head.tokens is None else f" ≈{tokens(head.tokens)}"
+    size += f" ≈{tokens(head.tokens)}"
     name = Content.assemble(
         (marked, "bold $accent"),
         (f"{sign} ", style),
@@ -163,7 +164,7 @@ def row_lines(
     )
     if width >= BROAD:
         room = width - _NAME - _END - SIZE_CELLS
-        cells = room * 2 // 5
+        cells = room // 2
         first = Content.assemble(
             name,
             (fit(head.who, cells), style),

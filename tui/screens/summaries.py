@@ -174,9 +174,6 @@ class SummariesScreen(Page):
         if before is None or before.wanted.words != listing.wanted.words:
             self.rows.forget()
         self.rows.show(listing.found.places, self.app.now_ms())
-        uncounted = [each.summary_id for each in self.rows.heads() if each.tokens is None]
-        if uncounted:
-            self._read_heads(uncounted)
         self._draw_chips()
         self._draw_count(listing)
         if not listing.found.places:

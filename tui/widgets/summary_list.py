@@ -55,7 +55,7 @@ class SummaryList(ScrollView, can_focus=True):
         Binding("G,end", "edge(-1)", "Last", show=False, tooltip="last"),
         Binding("ctrl+d,pagedown", "page(1)", "Page down", show=False, tooltip="a page down"),
         Binding("ctrl+u,pageup", "page(-1)", "Page up", show=False, tooltip="a page up"),
-        Binding("space", "mark", "Mark", tooltip="mark it, to compare or to export"),
+        Binding("space", "mark", "Mark", show=False, tooltip="mark it, to compare or to export"),
     ]
 
     place: reactive[int] = reactive(0, repaint=False)
@@ -162,16 +162,6 @@ class SummaryList(ScrollView, can_focus=True):
             self._asked.discard(head.summary_id)
             self._drawn.pop(head.summary_id, None)
         self.refresh()
-
-    def heads(self) -> Iterable[Head]:
-        """Give what was read so far."""
-        return self._heads.values()
-
-    def go_to(self, summary_id: int) -> None:
-        """Put the cursor on a summary, where it is there."""
-        at = next((n for n, (each, _) in enumerate(self._places) if each == summary_id), None)
-        if at is not None:
-            self.place = at
 
     # Drawing.
 
