@@ -74,7 +74,7 @@ def largest(
     for number, (part, place, tokens) in chosen:
         piece = part.piece
         call = asked.get(piece.tool_use_id) if piece.tool_use_id else None
-        text = f"{call.name} {_telling(call.text)}" if call else _name(piece, place)
+        text = f"{call.name} {telling(call.text)}" if call else _name(piece, place)
         what = " ".join(text[: WHAT_CHARS * 2].split())[:WHAT_CHARS]
         found.append(Item(place[0], what or place[0], tokens, part.line, superseded.get(number)))
     return tuple(found)
@@ -90,7 +90,8 @@ def _name(piece: Piece, place: tuple[str, ...]) -> str:
     return " ".join(place[1:]) or piece.text
 
 
-def _telling(text: str) -> str:
+def telling(text: str) -> str:
+    """Say what a call's input, as JSON, is about; what is no object is said whole."""
     try:
         given = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):

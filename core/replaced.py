@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .composition_items import telling
 from .conversation import Entry, PieceKind, Role, messages_of
 from .segments import first_copies, segments
 from .summaries.artifacts import Artifacts, artifacts_of
@@ -197,6 +198,8 @@ _SORTS: Final[dict[Sort, Callable[[Artifacts], list[tuple[str, int]]]]] = {
     Sort.NAME: lambda found: [(each.text, each.line) for each in found.names],
 }
 
+_BESIDE: Final = frozenset({PieceKind.ATTACHMENT, PieceKind.META})
+
 _WHO: Final = {
     PieceKind.PROMPT: "you",
     PieceKind.TEXT: "model",
@@ -212,10 +215,12 @@ _WHO: Final = {
 
 def _turn(message: Message, quotes: _Quotes, staying: frozenset[int]) -> Turn:
     first = message.entries[0]
-    text = "\n".join(filter(None, map(_said, message.pieces)))[:TURN_CHARS]
+    # What the client put in beside a person's words stands in every request.
+    own = [each for each in message.pieces if each.kind not in _BESIDE] or list(message.pieces)
+    text = "\n".join(filter(None, map(_said, own)))[:TURN_CHARS]
     return Turn(
         line=first.line,
-        who=_WHO[message.pieces[0].kind],
+        who=_WHO[own[0].kind],
         text=text,
         quoted=tuple(quotes.found_in(text)),
         stays=first.offset in staying,
@@ -224,7 +229,7 @@ def _turn(message: Message, quotes: _Quotes, staying: frozenset[int]) -> Turn:
 
 def _said(piece: Piece) -> str:
     if piece.kind is PieceKind.TOOL_INPUT:
-        return f"{piece.name} {piece.path or piece.text}".strip()
+        return f"{piece.name} {piece.path or telling(piece.text)}".strip()
     return piece.text
 
 

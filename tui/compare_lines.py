@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from .told_lines import many
 from .wrapping import plain, wrap
 
 if TYPE_CHECKING:
     from ..core.text_difference import Difference, Side
 
-GONE: Final = "$foreground on $error 25%"
-NEW: Final = "$foreground on $success 25%"
-"""A line's own words that the other text does not have."""
+GONE: Final = "$foreground on $error 30%"
+NEW: Final = "$foreground on $success 30%"
+"""Words of a line that the other text does not have."""
+
+ALL_GONE: Final = "$foreground on $error 12%"
+ALL_NEW: Final = "$foreground on $success 12%"
+"""A line that is like none of the other text's."""
 
 _NUMBER: Final = 5
 """Cells of a line's number and its sign."""
@@ -37,11 +42,11 @@ class Compared:
     def headline(self) -> str:
         """Say in one line what differs."""
         if not self.starts:
-            return f"the same {self.same:,} line{'' if self.same == 1 else 's'}"
+            return f"the same {many(self.same, 'line')}"
         more = f" · {self.uncompared:,} lines at the end not compared" if self.uncompared else ""
         return (
-            f"{len(self.starts):,} difference{'' if len(self.starts) == 1 else 's'} ·"
-            f" −{self.only_left:,} +{self.only_right:,} · {self.same:,} lines the same{more}"
+            f"{many(len(self.starts), 'difference')} · −{self.only_left:,} +{self.only_right:,} ·"
+            f" {many(self.same, 'line')} the same{more}"
         )
 
 
@@ -54,8 +59,8 @@ def compared(found: Difference, width: int) -> Compared:
     for place, pair in enumerate(found.pairs):
         if place in wanted:
             starts.append(len(left))
-        one = _side(pair.left, width, "−" if not pair.same else " ", GONE)
-        other = _side(pair.right, width, "+" if not pair.same else " ", NEW)
+        one = _side(pair.left, width, "−" if not pair.same else " ", (GONE, ALL_GONE))
+        other = _side(pair.right, width, "+" if not pair.same else " ", (NEW, ALL_NEW))
         height = max(len(one), len(other))
         left += one + [_blank(pair.left)] * (height - len(one))
         right += other + [_blank(pair.right)] * (height - len(other))
@@ -70,13 +75,14 @@ def compared(found: Difference, width: int) -> Compared:
     )
 
 
-def _side(side: Side | None, width: int, sign: str, style: str) -> list[Content]:
+def _side(side: Side | None, width: int, sign: str, styles: tuple[str, str]) -> list[Content]:
     if side is None:
         return []
     # Wrapping counts characters of the text as it is shown.
     text = plain(side.text)
     spans = _shown_spans(side) if side.changed else ()
     base = "$foreground" if sign != " " else "$quiet"
+    style = styles[side.changed == ((0, len(side.text)),)]
     lines = wrap(text, width - _NUMBER - 1, spans, style, base).lines
     signed = "$error" if sign == "−" else "$success"
     return [

@@ -41,7 +41,7 @@ def _summaries(app: CtxtopApp) -> Page:
 
 DESTINATIONS: Final = (
     Destination(
-        "all_summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
+        "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
     ),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
 )

@@ -13,6 +13,7 @@ from ..core.tokens import count_of
 from .compliance_words import SIGNS
 from .formats import fit, fit_right, middle, tokens
 from .summary_rows import KEPT, LOOKED_AT, beginning, who_said
+from .told_lines import many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,8 +153,7 @@ def row_lines(
     sign = KIND_SIGNS.get(head.kind, "?")
     style = KIND_STYLES.get(head.kind, "$foreground")
     passed = SIGNS[verdict] if verdict is not None else " "
-    size = f"{head.lines:,} line{'' if head.lines == 1 else 's'}"
-    size += f" ≈{tokens(head.tokens)}"
+    size = f"{many(head.lines, 'line')} ≈{tokens(head.tokens)}"
     name = Content.assemble(
         (marked, "bold $accent"),
         (f"{sign} ", style),

@@ -12,6 +12,7 @@ from .compliance_words import MEANINGS, SIGNS, WORDS
 from .formats import middle, one_line, tokens, when
 from .summary_list_rows import HIT, KIND_SIGNS, KIND_STYLES
 from .summary_rows import who_said
+from .told_lines import many
 from .wrapping import Wrapped, plain, wrap
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
     """Tell who said it, where and when, how large it is, and of an agent whether it complies."""
     style = KIND_STYLES.get(row.kind, "$foreground")
     sign = KIND_SIGNS.get(row.kind, "?")
-    size = f"{row.lines:,} lines · ≈{tokens(count_of(row.estimated_tokens, row.text))} tokens"
+    size = f"{many(row.lines, 'line')} · ≈{tokens(count_of(row.estimated_tokens, row.text))} tokens"
     lines = [
         Content.assemble(
             (f"{sign} ", style), (middle(one_line(who_said(row)), width - 2), f"bold {style}")

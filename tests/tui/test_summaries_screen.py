@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.tui.screens.compare import CompareScreen
+from ctxtop.tui.screens.confirm import ConfirmScreen
+from ctxtop.tui.screens.export import ExportScreen
 from ctxtop.tui.screens.replaced import ReplacedScreen
 from ctxtop.tui.screens.summaries import SummariesScreen
 from ctxtop.tui.screens.summary import SummaryScreen
 from ctxtop.tui.widgets.chips import Chips
 from ctxtop.tui.widgets.filter_bar import FilterBar
+from textual.widgets import Input
 
 from .comparing import compare, every_look, named
 from .support import opened
@@ -339,6 +343,78 @@ async def test_hostile_words_are_harmless_everywhere(stage: Stage) -> None:
         assert is_harmless(it)
 
 
+async def test_x_writes_a_file_that_was_not_there(demo: Stage) -> None:
+    path = demo.root.parent / "out.md"
+    async with opened(demo) as it:
+        await all_summaries(it)
+        await it.press("space", "space", "x")
+        screen = it.app.screen
+        assert isinstance(screen, ExportScreen)
+        assert "● the 2 marked" in it.words
+        assert "○ all 18 shown" in it.words
+        name = screen.query_one(Input)
+        assert name.value.endswith("ctxtop-summaries-20261120-120000.md")
+        name.value = str(path)
+        await it.press("enter")
+        await it.until(lambda: path.exists() and isinstance(it.app.screen, SummariesScreen))
+        assert path.read_text().startswith("# Summaries\n\n## general-purpose")
+        assert path.read_text().count("```yaml") == 2
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert any(str(path) in toast for toast in it.toasts)
+
+        await it.press("x")
+        screen = it.app.screen
+        assert isinstance(screen, ExportScreen)
+        screen.query_one(Input).value = str(path)
+        await it.press("down", "down", "enter")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        assert "is there already" in it.words
+        await it.press("enter")
+        assert path.read_text().count("```yaml") == 2
+        await it.press("enter")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.press("right", "enter")
+        await it.until(lambda: path.read_text().count("```yaml") == 18)
+        await it.until(lambda: isinstance(it.app.screen, SummariesScreen))
+
+
+async def test_x_says_what_is_in_its_way_and_esc_writes_nothing(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await all_summaries(it)
+        await it.press("enter")
+        await it.reading()
+        await it.press("x")
+        screen = it.app.screen
+        assert isinstance(screen, ExportScreen)
+        assert "○" not in it.words
+        name = screen.query_one(Input)
+        for typed, words in (
+            ("", "no name"),
+            (str(demo.root), "is not a regular file"),
+            (f"{demo.root}/none/there.md", "No such file"),
+        ):
+            name.value = typed
+            await it.press("enter")
+            await it.until(lambda words=words: words in it.words)  # type: ignore[misc]
+        assert is_harmless(it)
+        await it.press("escape")
+        assert isinstance(it.app.screen, SummaryScreen)
+
+
+@pytest.mark.parametrize("theme", ["ctxtop-dark", "ctxtop-light"])
+async def test_a_picture_of_the_question_what_to_export(demo: Stage, theme: str) -> None:
+    async with opened(demo) as it:
+        it.app.theme = theme
+        await all_summaries(it)
+        await it.press("space", "space", "x")
+        screen = it.app.screen
+        assert isinstance(screen, ExportScreen)
+        # The folder's name differs from run to run.
+        screen.query_one(Input).value = "~/ctxtop-summaries-20261120-120000.md"
+        await it.calm()
+        compare(it, f"summaries-export-{theme}")
+
+
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60), (240, 70)])
 async def test_it_fits_and_survives_a_change_of_size(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, (120, 40)) as it:
@@ -369,7 +445,7 @@ async def test_pictures(demo: Stage, size: tuple[int, int], theme: str) -> None:
         await search(it, "wishlist -reviewer")
         await it.press("n")
         compare(it, named("summaries-search", size, theme))
-        await search(it, "project:legacy")
+        await search(it, "blockers type:node project:atlas")
         await it.press("space", "space", "equals_sign")
         await compared(it)
         compare(it, named("summaries-compare", size, theme))

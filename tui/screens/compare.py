@@ -39,10 +39,12 @@ class CompareScreen(Page):
     CSS_PATH = "compare.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "go(1)", "Next", tooltip="the next difference"),
-        Binding("N", "go(-1)", "Before", tooltip="the difference before"),
-        Binding("tab", "app.focus_next", "Other", show=False, tooltip="the other text"),
-        Binding("equals_sign,enter", "leave", "Back", show=False, tooltip="back"),
+        Binding("n", "go(1)", "Next", tooltip="the next difference", id="next"),
+        Binding("N", "go(-1)", "Before", tooltip="the difference before", id="before"),
+        Binding(
+            "tab", "app.focus_next", "Other", show=False, tooltip="the other text", id="other_text"
+        ),
+        Binding("equals_sign,enter", "leave", "Back", show=False, tooltip="back", id="done"),
         Binding("y", "copy", "Copy", tooltip="copy the text with the focus", id="copy"),
     ]
 

@@ -63,11 +63,19 @@ class ExportScreen(ModalScreen[None]):
 
     CSS_PATH = "export.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave it", key_display="Esc", tooltip="write nothing"),
         Binding(
-            "tab,down", "scope(1)", "What", show=False, tooltip="what to export", priority=True
+            "escape", "leave", "Leave it", key_display="Esc", tooltip="write nothing", id="back"
         ),
-        Binding("shift+tab,up", "scope(-1)", "What", show=False, priority=True),
+        Binding(
+            "down,tab",
+            "scope(1)",
+            "What",
+            show=False,
+            tooltip="what to export",
+            priority=True,
+            id="down",
+        ),
+        Binding("up,shift+tab", "scope(-1)", "What", show=False, priority=True, id="up"),
     ]
 
     def __init__(self, export: Export) -> None:

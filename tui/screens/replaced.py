@@ -39,13 +39,28 @@ class ReplacedScreen(Page):
     CSS_PATH = "compare.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "go(1)", "Next left out", tooltip="the next thing that is left out"),
-        Binding("N", "go(-1)", "Before", show=False, tooltip="the one before that is left out"),
-        Binding("f", "only", "Only left out", tooltip="only what is left out, or all things"),
+        Binding(
+            "n", "go(1)", "Next left out", tooltip="the next thing that is left out", id="next"
+        ),
+        Binding(
+            "N",
+            "go(-1)",
+            "Before",
+            show=False,
+            tooltip="the one before that is left out",
+            id="before",
+        ),
+        Binding(
+            "f",
+            "only",
+            "Only left out",
+            tooltip="only what is left out, or all things",
+            id="only_lost",
+        ),
         Binding("y", "copy", "Copy", tooltip="copy what is left out, as a prompt", id="copy"),
-        Binding("d,enter", "leave", "Back", show=False, tooltip="back"),
-        Binding("1", "pane('things')", "Things", show=False, tooltip="the things"),
-        Binding("2", "pane('turns')", "Turns", show=False, tooltip="the turns"),
+        Binding("d,enter", "leave", "Back", show=False, tooltip="back", id="done"),
+        Binding("1", "pane('things')", "Things", show=False, tooltip="the things", id="pane_1"),
+        Binding("2", "pane('turns')", "Turns", show=False, tooltip="the turns", id="pane_2"),
     ]
 
     def __init__(

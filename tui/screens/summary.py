@@ -34,9 +34,17 @@ class SummaryScreen(ReadingScreen):
 
     CSS_PATH = "summaries.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "hit(1)", "Next hit", show=False, tooltip="the next hit in the text"),
-        Binding("N", "hit(-1)", "Hit before", show=False, tooltip="the hit before"),
-        Binding("d", "replaced", "Replaced", tooltip="what it stands for, and what it leaves out"),
+        Binding(
+            "n", "hit(1)", "Next hit", show=False, tooltip="the next hit in the text", id="next"
+        ),
+        Binding("N", "hit(-1)", "Hit before", show=False, tooltip="the hit before", id="before"),
+        Binding(
+            "d",
+            "replaced",
+            "Replaced",
+            tooltip="what it stands for, and what it leaves out",
+            id="replaced",
+        ),
         Binding("x", "export", "Export", tooltip="export as Markdown", id="export"),
     ]
 

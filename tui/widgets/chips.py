@@ -41,12 +41,30 @@ class Chips(Widget, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chips--chip", "chips--set", "chips--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "move(-1)", "Left", show=False, tooltip="the filter to the left"),
-        Binding("right,l", "move(1)", "Right", show=False, tooltip="the filter to the right"),
-        Binding("down,j,space", "turn(1)", "Change", key_display="↑↓", tooltip="the next value"),
-        Binding("up,k", "turn(-1)", "Change back", show=False, tooltip="the value before"),
-        Binding("backspace,delete", "clear", "All", show=False, tooltip="filter nothing"),
-        Binding("enter", "done", "Done", key_display="⏎", tooltip="back to the list"),
+        Binding(
+            "left", "move(-1)", "Left", show=False, tooltip="the filter to the left", id="left"
+        ),
+        Binding(
+            "right", "move(1)", "Right", show=False, tooltip="the filter to the right", id="right"
+        ),
+        Binding(
+            "down,j,space",
+            "turn(1)",
+            "Change",
+            key_display="↑↓",
+            tooltip="the next value",
+            id="down",
+        ),
+        Binding("up,k", "turn(-1)", "Change back", show=False, tooltip="the value before", id="up"),
+        Binding(
+            "backspace,delete",
+            "clear",
+            "All",
+            show=False,
+            tooltip="filter nothing",
+            id="filter_nothing",
+        ),
+        Binding("enter", "done", "Done", key_display="⏎", tooltip="back to the list", id="open"),
     ]
 
     @dataclass

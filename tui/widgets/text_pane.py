@@ -38,12 +38,21 @@ class TextPane(ScrollView, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "lines(1)", "Down", show=False, tooltip="down"),
-        Binding("k,up", "lines(-1)", "Up", show=False, tooltip="up"),
-        Binding("ctrl+d,pagedown", "pages(1)", "Page down", show=False, tooltip="a page down"),
-        Binding("ctrl+u,pageup", "pages(-1)", "Page up", show=False, tooltip="a page up"),
-        Binding("g,home", "edge(0)", "Top", show=False, tooltip="first"),
-        Binding("G,end", "edge(1)", "Bottom", show=False, tooltip="last"),
+        Binding("j,down", "lines(1)", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "lines(-1)", "Up", show=False, tooltip="up", id="up"),
+        Binding(
+            "ctrl+d,pagedown",
+            "pages(1)",
+            "Page down",
+            show=False,
+            tooltip="a page down",
+            id="page_down",
+        ),
+        Binding(
+            "ctrl+u,pageup", "pages(-1)", "Page up", show=False, tooltip="a page up", id="page_up"
+        ),
+        Binding("g,home", "edge(0)", "Top", show=False, tooltip="first", id="first"),
+        Binding("G,end", "edge(1)", "Bottom", show=False, tooltip="last", id="last"),
     ]
 
     class Resized(Message):
