@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ..core.tokens import count_of
 from .compliance_words import MEANINGS, SIGNS, WORDS
-from .formats import middle, one_line, tokens, when
+from .formats import age, middle, one_line, tokens, when
 from .summary_list_rows import HIT, KIND_SIGNS, KIND_STYLES
 from .summary_rows import who_said
 from .told_lines import many
@@ -70,7 +70,7 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
             (f"{sign} ", style), (middle(one_line(who_said(row)), width - 2), f"bold {style}")
         ),
         Content.styled(middle(known.where, width), "$foreground"),
-        Content.styled(middle(f"{when(row.at, now_ms)} · {size}", width), "$quiet"),
+        Content.styled(_when_and_size(row, size, width, now_ms), "$quiet"),
     ]
     if known.ruling is not None and SIGNS[known.ruling.verdict].strip():
         verdict = known.ruling.verdict
@@ -87,6 +87,14 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
         )
         lines.append(Content.styled(middle(said, width), "$quiet"))
     return lines
+
+
+def _when_and_size(row: SummaryRow, size: str, width: int, now_ms: int) -> str:
+    """Say both in the longest form that fits: numbers are not cut."""
+    said = [f"{when(row.at, now_ms)} · {size}"]
+    if row.at is not None:
+        said.append(f"{age(now_ms - row.at)} ago · {size}")
+    return next((each for each in said if len(each) <= width), size)
 
 
 def kind_words(kind: str) -> str:

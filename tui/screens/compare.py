@@ -98,9 +98,11 @@ class CompareScreen(Page):
         self._draw_facts()
         found, width = self._found, min(pane.room for pane in self.sides)
         if found is not None and width > 0:
-            self.ask(lambda _: compared(found, width), self._show)
+            self.look_up(lambda _: compared(found, width), self._show)
 
-    def _show(self, shown: Compared) -> None:
+    def _show(self, shown: Compared | Trouble) -> None:
+        if not isinstance(shown, Compared):
+            return
         first = self._shown is None
         self._shown = shown
         left, right = self.sides

@@ -131,9 +131,11 @@ class ReplacedScreen(Page):
         found, only = self._found, self._only
         things, turns = (self.query_one(f"#{each}", TextPane).room for each in ("things", "turns"))
         if found is not None and things > 0 and turns > 0:
-            self.ask(lambda _: shown(found, things - 1, turns - 1, only=only), self._show)
+            self.look_up(lambda _: shown(found, things - 1, turns - 1, only=only), self._show)
 
-    def _show(self, laid: Shown) -> None:
+    def _show(self, laid: Shown | Trouble) -> None:
+        if not isinstance(laid, Shown):
+            return
         self._shown = laid
         self.query_one("#things", TextPane).show(laid.things)
         self.query_one("#turns", TextPane).show(laid.turns)

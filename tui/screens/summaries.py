@@ -11,8 +11,10 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from ...core.store.queries import summary_mark
 from ..formats import one_line
 from ..latest import Latest
+from ..lookup import Lookup
 from ..summary_chips import Choices, Chosen, chips, choices, chosen_by, wanted
 from ..summary_report import Known
 from ..summary_source import SummarySource, read_heads, read_one, read_report, read_rulings
@@ -22,9 +24,10 @@ from ..widgets.summary_list import Known as KnownRow
 from ..widgets.summary_list import SummaryList
 from ..widgets.summary_reader import SummaryReader
 from ..widgets.text_pane import TextPane
-from .page import Page
+from .page import Answer, Page
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterable
 
     from textual.widget import Widget
@@ -118,7 +121,9 @@ class SummariesScreen(Page):
         self._rulings: dict[AgentKey, Ruling | None] = {}
         self._judged: set[str] = set()
         self._seen: object = None
+        self._mark: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
+        self._quick: Lookup | None = None
         self._list_asker: Final = Latest[None, "Listing | Trouble"](self._ask_list, self._take_list)
         self._text_asker: Final = Latest[int, "Report | None"](self._ask_text, self._take_text)
 
@@ -161,6 +166,29 @@ class SummariesScreen(Page):
         """What ctxtop wrote itself."""
         return self._listing.plans if self._listing else ()
 
+    def ask(
+        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
+    ) -> None:
+        """Ask in a thread of this page's own: keys wait neither for the feed nor for a diff."""
+        from ...collectors.folder import Trouble
+
+        def take_here(found: Answer | Trouble) -> None:
+            if not self.is_attached:
+                return
+            if isinstance(found, Trouble):
+                self._say_empty(one_line(str(found)))
+                return
+            take(found)
+
+        if self._quick is None:
+            self._quick = Lookup(self.app.places, self.app.post_message)
+        self._quick.ask(question, take_here)
+
+    def on_unmount(self) -> None:
+        """End the thread."""
+        if self._quick is not None:
+            self._quick.stop()
+
     # What the feed says.
 
     def show_view(self, view: View) -> None:
@@ -170,10 +198,17 @@ class SummariesScreen(Page):
         named = {each.session_id: (each.title, each.project) for each in before.values()}
         if view.summaries is not self._seen or self._listing is None:
             self._seen = view.summaries
-            self._judged.clear()
-            self._list_asker.want(None)
+            self.ask(summary_mark, self._look_again)
         elif named != {each.session_id: (each.title, each.project) for each in view.sessions}:
             self.rows.redraw()
+
+    def _look_again(self, mark: tuple[int, int, int]) -> None:
+        """List them again where some came or went; that some were counted changes no list."""
+        came = mark[:2]
+        if came != self._mark or self._listing is None:
+            self._mark = came
+            self._judged.clear()
+            self._list_asker.want(None)
 
     def _ask_list(self, _: None, take: Callable[[Listing | Trouble], None]) -> None:
         now_ms = self.app.now_ms()

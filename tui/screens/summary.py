@@ -8,7 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from ..summary_report import Known, summary_report
+from ..summary_report import Known, Report, summary_report
 from ..summary_rows import who_said
 from ..summary_source import read_rulings
 from ..widgets.summary_reader import SummaryReader
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ...core.store.rows import SummaryRow
     from ...core.summary_list import PlanText
     from ...core.summary_search import Search
-    from ..summary_report import Report
     from ..summary_source import AgentKey
 
 
@@ -88,10 +87,11 @@ class SummaryScreen(ReadingScreen):
     @on(TextPane.Resized)
     def _wrap(self) -> None:
         row, search, width = self._row, self._search, self.reader.room
-        self.ask(lambda _: summary_report(row, search, width), self._take)
+        self.look_up(lambda _: summary_report(row, search, width), self._take)
 
-    def _take(self, report: Report) -> None:
-        self.reader.show(report, self._known, self.app.now_ms())
+    def _take(self, report: Report | Trouble) -> None:
+        if isinstance(report, Report):
+            self.reader.show(report, self._known, self.app.now_ms())
 
     def _take_rulings(self, found: dict[AgentKey, Ruling | None] | Trouble) -> None:
         if isinstance(found, dict) and self._row.agent_id is not None:

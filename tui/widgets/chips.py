@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
     from textual import events
 
-VALUE_CELLS = 18
+VALUE_CELLS: Final = 18
 """Of a value; a project's name may be longer."""
+
+SHORT_CELLS: Final = 10
+"""Of a value, where all of them do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +32,11 @@ class Chip:
     values: tuple[str, ...]
     chosen: int = 0
 
-    @property
-    def text(self) -> str:
-        """What the line shows."""
-        value = middle(self.values[self.chosen], VALUE_CELLS)
-        return f"{self.name}: {value}"
+    def text(self, cells: int = VALUE_CELLS) -> str:
+        """Write it with so many cells for its value; with none what filters nothing is a name."""
+        if not cells and not self.chosen:
+            return self.name
+        return f"{self.name}: {middle(self.values[self.chosen], cells or SHORT_CELLS)}"
 
 
 class Chips(Widget, can_focus=True):
@@ -90,12 +93,18 @@ class Chips(Widget, can_focus=True):
     def render(self) -> Content:
         """Draw the line."""
         parts: list[tuple[str, str]] = []
-        for number, chip in enumerate(self._chips):
+        for number, (chip, text) in enumerate(zip(self._chips, self._texts(), strict=True)):
             style = "bold $accent" if chip.chosen else "$quiet"
             if number == self._at and self.has_focus:
                 style = "$block-cursor-foreground on $block-cursor-background"
-            parts += [(f" {chip.text} ", style), (" ", "")]
+            parts += [(f" {text} ", style), (" ", "")]
         return Content.assemble(*parts)
+
+    def _texts(self) -> list[str]:
+        texts = [chip.text() for chip in self._chips]
+        if sum(Content(text).cell_length + 3 for text in texts) > self.size.width:
+            texts = [chip.text(0) for chip in self._chips]
+        return texts
 
     def action_move(self, by: int) -> None:
         """Go to another filter."""
@@ -126,8 +135,8 @@ class Chips(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Change the filter that was clicked."""
         start = 0
-        for number, chip in enumerate(self._chips):
-            end = start + Content(chip.text).cell_length + 3
+        for number, text in enumerate(self._texts()):
+            end = start + Content(text).cell_length + 3
             if start <= event.x < end:
                 self._at = number
                 self._turn(number, 1)
