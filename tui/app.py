@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.content import Content
 
 from ..core.levels import Base, Level
 from .destinations import DESTINATIONS
@@ -430,9 +429,10 @@ class CtxtopApp(App[None]):
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
         """Show a summary whole."""
-        from .summary_rows import who_said
+        from .screens.summary import SummaryScreen
+        from .summary_report import Known
 
-        self._read(title, who_said(row), content=Content(row.text))
+        self.push_screen(SummaryScreen(row, Known(title), crumbs=(title,)))
 
     def open_agent(self, agent: Agent, title: str) -> None:
         """Show what an agent returned, whether that complies, and what it was given."""
@@ -445,11 +445,6 @@ class CtxtopApp(App[None]):
         from .screens.session import SessionScreen
 
         self.push_screen(SessionScreen(session))
-
-    def _read(self, *crumbs: str, content: Content) -> None:
-        from .screens.reading import ReadingScreen
-
-        self.push_screen(ReadingScreen(*crumbs, content=content))
 
 
 def run_dashboard(

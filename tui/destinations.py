@@ -38,7 +38,17 @@ def _agents(app: CtxtopApp) -> Page:
     return AgentsScreen(app.marked_session)
 
 
+def _summaries(app: CtxtopApp) -> Page:
+    from .screens.summaries import SummariesScreen
+    from .summary_source import SummarySource
+
+    return SummariesScreen(SummarySource(app.places.store), app.marked_session)
+
+
 DESTINATIONS: Final = (
     Destination("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents),
+    Destination(
+        "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
+    ),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..core.agents import AgentStatus
+from ..core.replaced import Where
 from ..core.sessions import Status
 from .agent_rows import AGENT_SIGNS
 from .compliance_words import SIGNS, WORDS
 from .formats import NOTHING
 from .gauge import MARK, TRIGGER
+from .replaced_lines import SIGNS as THING_SIGNS
 from .session_rows import SESSION_SIGNS
+from .summary_list_rows import KIND_SIGNS
+from .summary_report import kind_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +39,12 @@ _AGENTS: Final = {
     AgentStatus.UNKNOWN: "nothing says how it ended",
 }
 
+_THINGS: Final = {
+    Where.SUMMARY: "the summary names it",
+    Where.STAYS: "the messages that stayed have it",
+    Where.LOST: "left out",
+}
+
 _NUMBERS: Final = (
     (MARK, "on a bar: 70 and 80 % of the window"),
     (TRIGGER, "on a bar: where Claude Code compacts by itself"),
@@ -54,6 +64,13 @@ def signs() -> tuple[Part, ...]:
         ),
         ("Signs: agents", _merged((AGENT_SIGNS[each][0], _AGENTS[each]) for each in _AGENTS)),
         ("Signs: verdicts", _merged((SIGNS[each], WORDS[each]) for each in WORDS)),
+        (
+            "Signs: summaries",
+            (
+                *((KIND_SIGNS[kind], kind_words(kind)) for kind in KIND_SIGNS),
+                *((THING_SIGNS[each], _THINGS[each]) for each in THING_SIGNS),
+            ),
+        ),
         ("Signs: bars and numbers", _NUMBERS),
     )
 

@@ -19,6 +19,7 @@ from . import as_json
 from .cells import shorten
 from .client_commands import hook, statusline
 from .compact_command import compact
+from .diff_command import diff
 from .emit import emit as _emit
 from .findings_command import findings
 from .hooks_commands import hooks
@@ -34,6 +35,7 @@ from .serve_command import serve
 from .start import open_dashboard, resolve
 from .steered import steered
 from .timeline_command import evidence, timeline
+from .summaries_command import summaries
 from .trigger_command import trigger
 from .undo_command import undo
 
@@ -180,22 +182,8 @@ def warnings(context: click.Context, *, session: str | None) -> int:
         )
 
 
-@group.command()
-@reading
-@session
-@click.option("--search", default="", metavar="TEXT", help="Only texts that hold these words.")
-@click.pass_context
-def summaries(context: click.Context, *, session: str | None, search: str) -> int:
-    """List what agents returned and compactions kept. Newest first."""
-    words = search.encode("utf-8", "replace").decode()
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
-        listed = queries.summaries(found.db, search=words, session_id=found.session_id(session))
-        what = f"summaries with {words!r}" if words.strip() else "summaries"
-        return _emit(
-            context,
-            [as_json.summary(each) for each in listed],
-            lambda: _table().summaries(listed) or _nothing(found, what, session),
-        )
+group.add_command(summaries)
+group.add_command(diff)
 
 
 @group.command("context")

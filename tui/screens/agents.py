@@ -296,11 +296,14 @@ class AgentsScreen(Page):
 
     def action_export(self) -> None:
         """Ask where what is shown is to go."""
-        from .export import ExportScreen
+        from .export import Choice, ExportScreen
 
         document = self._pane.document()
         if document:
-            self.app.push_screen(ExportScreen(self._tab, document, f"{self._tab}.md"))
+            choice = Choice(f"the {self._tab} that are shown", self._tab, lambda: (document,))
+            self.app.push_screen(
+                ExportScreen(self._tab, (choice,), self._tab, self.app.now_ms())
+            )
         else:
             self.app.notify("there is nothing to export", markup=False)
 
