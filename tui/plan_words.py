@@ -1,0 +1,52 @@
+"""A plan in words: its levels, why it is refused, what it appends, when it has paid."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..core.compaction.plan import Operation, Refusal
+
+LEVELS: Final = (
+    "file only",
+    "lossless",
+    "superseded",
+    "masked",
+    "inputs",
+    "reasoning",
+    "prose",
+    "summary",
+    "cut",
+)
+
+NOTHING: Final = frozenset({"nothing", "target", "too_few"})
+"""Checks that say that there is nothing to gain."""
+
+
+def refusal_line(refusal: Refusal) -> str:
+    """Say a refusal in one line: what it is, why, what to do."""
+    label = "nothing to do" if refusal.check in NOTHING else refusal.check
+    return f"{label}: {refusal.why}; {refusal.what_to_do}"
+
+
+def added_texts(operation: Operation) -> Iterator[str]:
+    """Give the words of the lines that an operation appends."""
+    for edit in operation.edits:
+        text = getattr(edit, "text", None)
+        if isinstance(text, str):
+            message = msgspec.json.decode(text).get("message")
+            if isinstance(message, dict):
+                yield str(message.get("content", ""))
+
+
+def paid_after(requests: float) -> str:
+    """Say after how many requests a warm cache has paid for it."""
+    count = ceil(requests)
+    if count <= 0:
+        return "at once"
+    return f"after {count} requests" if count > 1 else "after 1 request"
