@@ -40,7 +40,7 @@ def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:
 def test_what_is_left_out_stays_and_the_sums_follow(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
     before = path.read_bytes()
-    with drafted(path) as made:
+    with drafted(path, Aim(Harm.SUPERSEDED)) as made:
         whole, some = made.plan(), made.plan({0, 3})
     left = {made.offered[0].line, made.offered[3].line}
     freed = made.offered[0].tokens_saved + made.offered[3].tokens_saved
