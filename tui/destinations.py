@@ -32,6 +32,35 @@ def _saves(app: CtxtopApp) -> Page:
     return SavesScreen(saves, app.size.width, app.now_ms())
 
 
+def _compact(app: CtxtopApp) -> Page | None:
+    from .screens.compact import CompactScreen
+
+    session = app.marked_session
+    return CompactScreen(session) if session else None
+
+
+def _recover(app: CtxtopApp) -> Page | None:
+    from .screens.recover import RecoverScreen
+
+    session = app.marked_session
+    if session is None:
+        return None
+    if session.too_long is None:
+        words = "only a session that is too long is recovered; c makes any smaller"
+        app.notify(words, markup=False)
+        return None
+    return RecoverScreen(session)
+
+
+def _receipts(app: CtxtopApp) -> Page:
+    from .screens.receipts import ReceiptsScreen
+
+    return ReceiptsScreen()
+
+
 DESTINATIONS: Final = (
+    Destination("compact", "c", "Compact", "plan how to make this session smaller", _compact),
+    Destination("recover", "r", "Recover", "mend a session that is too long", _recover),
+    Destination("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,7 +16,7 @@ from ..core.compaction.plan import Append, Remove, Replace
 from ..core.compaction.pointer import PointerError, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from ..core.compaction.plan import Edit, Operation
@@ -44,8 +46,23 @@ def changes(operation: Operation, transcript: Path) -> list[Change]:
 
 
 def changes_of(edits: Iterable[Edit], transcript: Path) -> list[Change]:
-    """Read what some edits change. Raises OSError."""
-    return [_change(edit, transcript) for edit in edits]
+    """Read what some edits change of a transcript that is still as it was. Raises OSError."""
+    with reading(transcript) as file:
+
+        def line_at(offset: int) -> bytes:
+            file.seek(offset)
+            return file.readline(LONGEST_LINE)
+
+        return [_change(edit, line_at) for edit in edits]
+
+
+def changes_kept(edits: Sequence[Edit], lines: Iterable[bytes]) -> list[Change]:
+    """Read what some edits changed, from the lines of the copy of what was."""
+    wanted = {edit.line: edit.offset for edit in edits if not isinstance(edit, Append)}
+    last = max(wanted, default=0)
+    numbered = enumerate(islice(lines, last), 1)
+    old = {wanted[number]: line for number, line in numbered if number in wanted}
+    return [_change(edit, lambda offset: old.get(offset, b"")) for edit in edits]
 
 
 def shortened(text: str, lines: int, width: int) -> list[str]:
@@ -68,18 +85,18 @@ def shortened(text: str, lines: int, width: int) -> list[str]:
     return [*kept, f"… {max(left, 1):,} more of {len(text):,} characters"]
 
 
-def _change(edit: Edit, transcript: Path) -> Change:
+def _change(edit: Edit, line_at: Callable[[int], bytes]) -> Change:
     if isinstance(edit, Append):
         return Change("append", None, None, None, _words_of(edit.text))
+    old = _old(line_at(edit.offset).rstrip(b"\n"), edit)
     if isinstance(edit, Remove):
-        return Change("remove", edit.line, None, _old(transcript, edit), None)
-    return Change("replace", edit.line, edit.pointer, _old(transcript, edit), _value(edit.value))
+        return Change("remove", edit.line, None, old, None)
+    return Change("replace", edit.line, edit.pointer, old, _value(edit.value))
 
 
-def _old(transcript: Path, edit: Replace | Remove) -> str:
-    with reading(transcript) as file:
-        file.seek(edit.offset)
-        line = file.readline(LONGEST_LINE).rstrip(b"\n")
+def _old(line: bytes, edit: Replace | Remove) -> str:
+    if hashlib.sha256(line).hexdigest() != edit.sha256:
+        return GONE
     if isinstance(edit, Remove):
         return _words_of(line.decode("utf-8", "replace"))
     try:

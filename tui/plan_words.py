@@ -28,6 +28,37 @@ NOTHING: Final = frozenset({"nothing", "target", "too_few"})
 """Checks that say that there is nothing to gain."""
 
 
+HARMS: Final = (
+    "the model sees what it saw",
+    "nothing is lost, it is said elsewhere in the context",
+    "what something newer says in its place",
+    "of old results a digest stays",
+    "of what tools were called with a digest stays",
+    "thinking goes",
+    "the model's words and long pastes are shortened",
+    "a summary stands in the place of what was",
+    "turns are gone",
+)
+"""What each level takes from the model."""
+
+_ON_SCREEN: Final = {
+    "target": "move the target further down",
+    "nothing": "allow a higher level, or keep fewer turns",
+    "futile": "let the session grow, or allow more: a higher level, fewer turns kept",
+    "live": "a fork can be made at any time",
+    "changed": "it is worked out again as soon as it rests",
+    "thinking": "let the session finish its turn first, or take level 0",
+    "file-size": "`ctxtop compact --force` takes it on",
+    "no_prompt": "choose another prompt",
+}
+"""What to do here, where a command would say its options."""
+
+
+def what_to_do(refusal: Refusal) -> str:
+    """Say what to do about a refusal on the screen."""
+    return _ON_SCREEN.get(refusal.check, refusal.what_to_do)
+
+
 def refusal_line(refusal: Refusal) -> str:
     """Say a refusal in one line: what it is, why, what to do."""
     label = "nothing to do" if refusal.check in NOTHING else refusal.check

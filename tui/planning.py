@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ..core.compaction.plan import Plan
+    from ..core.compaction.plan import Operation, Plan, Refusal
     from ..core.compaction.planning import Draft, Read
     from ..core.compaction.select import Aim
+    from ..core.compaction.view import View
+    from ..core.compaction.whole import Whole
     from ..core.policy.policy import Policy
     from ..core.sessions import Session
 
@@ -124,7 +126,7 @@ class Ground(msgspec.Struct, frozen=True):
 def plan_for(ground: Ground, asked: Asked) -> Plan:
     """Plan what was asked for; a refusal is part of it. Raises NotPlannedError."""
     if asked.whole:
-        return _plan_whole(ground, asked)
+        return plan_whole_for(ground, asked, lambda _: None)
     with draft_for(ground, asked) as draft:
         return draft.plan()
 
@@ -155,7 +157,8 @@ def draft_for(ground: Ground, asked: Asked) -> Iterator[Draft]:
         raise _unread(ground, error) from error
 
 
-def _plan_whole(ground: Ground, asked: Asked) -> Plan:
+def plan_whole_for(ground: Ground, asked: Asked, look: Callable[[View], None]) -> Plan:
+    """Plan for the whole conversation, and let `look` see it. Raises NotPlannedError."""
     from ..core.compaction.plan_whole import plan_whole
     from ..core.store.estimating import read_estimator
     from ..core.summaries.settings import summary_settings
@@ -163,13 +166,18 @@ def _plan_whole(ground: Ground, asked: Asked) -> Plan:
 
     settings = summary_settings(ground.policy)
     make = make_of(asked, settings, ground.session, ground.cache, ground.tell)
+
+    def make_seen(whole: Whole, view: View) -> Operation | Refusal:
+        look(view)
+        return make(whole, view)
+
     try:
         return plan_whole(
             ground.session.session_id,
             ground.transcript,
             ground.read,
             read_estimator(ground.db).of,
-            make,
+            make_seen,
             live=ground.live,
             largest=_largest(asked),
         )
