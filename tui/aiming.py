@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..core.compaction.target import MOST_HARM, TARGET, TOOL_TURNS
+from ..core.compaction.target import MOST_HARM, TARGET, TOOL_TURNS, target_tokens
 from .planning import CUT, LAST, REVERT, ROLLOVER, SUMMARISE, Asked
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ class Aims:
     back: int = 1
     """Prompts to go back; 1 is the newest."""
 
+    def tokens(self, window_tokens: int) -> int | None:
+        """Give what the context is to come to; None where no target is aimed at."""
+        if self.strategy != BY_LEVEL or not self.target:
+            return None
+        return target_tokens(window_tokens, self.target / 100)
+
     def asked(self, prompts: Sequence[Prompt] = ()) -> Asked:
         """Say it as `ctxtop compact` is asked; `prompts` are the session's, oldest first."""
         if self.strategy == SUMMARISE:
@@ -53,3 +59,7 @@ class Aims:
             return Asked(strategies=(ROLLOVER,))
         target = self.target / 100 if self.target else None
         return Asked(level=self.level, target=target, keep=self.keep)
+
+
+USUAL: Final = Aims()
+"""What nobody has touched: as `ctxtop compact` without options."""

@@ -36,8 +36,13 @@ TITLE_CELLS: Final = 60
 _KILO: Final = 1000
 
 
-def plan_lines(plan: Plan | None, context: Context, width: int, *, is_old: bool) -> Content:
-    """Draw it in lines of `width` cells; an old plan is dim until the next one is there."""
+def plan_lines(
+    plan: Plan | None, context: Context, width: int, *, is_old: bool, aimed: int | None
+) -> Content:
+    """Draw it in lines of `width` cells; an old plan is dim until the next one is there.
+
+    `aimed` are the tokens that the context is to come to.
+    """
     if plan is None:
         now = context.tokens
         return Content("\n").join([_bar("now", now, context, width), Content(""), Content("")])
@@ -46,6 +51,7 @@ def plan_lines(plan: Plan | None, context: Context, width: int, *, is_old: bool)
         _bar("after", plan.after_tokens, context, width),
         *(Content(middle(each, width)) for each in _facts(plan, width)),
         *_refused(plan.refused, width),
+        *(Content(middle(each, width)) for each in _missed(plan, aimed)),
     ]
     drawn = Content("\n").join(lines)
     return Content.styled(drawn.plain, "$quiet") if is_old else drawn
@@ -120,6 +126,17 @@ def _facts(plan: Plan, width: int) -> list[str]:
     if plan.harm is Harm.FILE_ONLY:
         return [saved, harm]
     return [saved, price, harm]
+
+
+def _missed(plan: Plan, aimed: int | None) -> list[str]:
+    """Say what keeps the plan from its target."""
+    if aimed is None or plan.refused or plan.after_tokens <= aimed:
+        return []
+    said = f"short of the target, ≈ {tokens(aimed)}: all that this level allows is taken"
+    if not plan.protected:
+        return [said]
+    most = plan.protected[0]
+    return [f"{said}; ≈ {tokens(most.tokens)} stay as {most.why}"]
 
 
 def _refused(refused: Sequence[Refusal], width: int) -> list[Content]:

@@ -49,6 +49,8 @@ _ON_SCREEN: Final = {
     "changed": "it is worked out again as soon as it rests",
     "thinking": "let the session finish its turn first, or take level 0",
     "file-size": "`ctxtop compact --force` takes it on",
+    "open": "close it there, or write a fork",
+    "agent": "wait until it rests, or write a fork",
     "no_prompt": "choose another prompt",
 }
 """What to do here, where a command would say its options."""

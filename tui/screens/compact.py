@@ -12,12 +12,13 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from ...core.compaction.receipts import Mode
-from ..aiming import Aims
+from ...core.compaction.target import target_tokens
+from ..aiming import USUAL, Aims
 from ..applying import mode_in_place, why_not_in_place
 from ..formats import middle, one_line
 from ..operation_rows import all_switched, items_of, switched
 from ..plan_report import in_place_words, plan_lines, refusal_words
-from ..plan_words import NOTHING
+from ..plan_words import NOTHING, what_to_do
 from ..planner import Planned, Planner, Wish
 from ..widgets.aims_bar import AimsBar
 from ..widgets.apply_bar import ApplyBar, Standing
@@ -83,10 +84,12 @@ class CompactScreen(Page):
     def __init__(self, session: Session) -> None:
         super().__init__(session.title, "compact", session_id=session.session_id)
         self._session = session
-        self._aims = Aims()
+        self._aims = Aims(target=_first_target(session))
         self._left_out: frozenset[Mark] = frozenset()
         self._planned: Planned | None = None
         self._trouble = ""
+        self._failure = ""
+        """How the last act ended, where it failed; till something else is wanted."""
         self._is_old = True
         self._share: float | None = None
         self._in_place: Refusal | None = None
@@ -96,7 +99,7 @@ class CompactScreen(Page):
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out what is asked for, the plan, and what can be done with it."""
-        yield AimsBar(self._session.context.window.tokens)
+        yield AimsBar(self._aims, self._session.context.window.tokens)
         yield Static(id="sums")
         yield OperationPane(id="operations")
         yield VerticalScroll(Static(id="change"), id="words")
@@ -119,7 +122,7 @@ class CompactScreen(Page):
 
     @on(AimsBar.Changed)
     def _aim(self, event: AimsBar.Changed) -> None:
-        self._aims = event.aims
+        self._aims, self._failure = event.aims, ""
         self._plan_soon()
 
     def action_level(self, steps: int) -> None:
@@ -207,7 +210,7 @@ class CompactScreen(Page):
             self._say("it follows from the others and goes with them")
 
     def _leave_out(self, left_out: frozenset[Mark]) -> None:
-        self._left_out = left_out
+        self._left_out, self._failure = left_out, ""
         planned = self._planned
         if planned is not None:
             # The box answers at once; the sums follow as soon as they are worked out.
@@ -311,7 +314,7 @@ class CompactScreen(Page):
         if ready is None:
             return
         if self._in_place is not None:
-            self._say(f"not in place: {self._in_place.why}; {self._in_place.what_to_do}")
+            self._say(f"not in place: {self._in_place.why}; {what_to_do(self._in_place)}")
             return
         plan = ready.plan
         what = in_place_words(plan, self._session, self.app.places.folder.projects)
@@ -369,7 +372,7 @@ class CompactScreen(Page):
         ready = self._ready()
         if ready is None:
             return
-        self._stages = []
+        self._stages, self._failure = [], ""
         self.app.acts.apply(self._session, ready.plan, mode, self._hear_stage, self._applied)
         self._draw_buttons()
 
@@ -387,11 +390,10 @@ class CompactScreen(Page):
         self._stages = []
         self._looked = False
         if isinstance(found, Receipt):
-            self._trouble = ""
             if self.app.screen is self:
                 self.app.push_screen(ReceiptScreen(found.receipt_id, self._session.title))
         else:
-            self._trouble = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._failure = "; ".join(getattr(found, "why", None) or (str(found),))
         self._plan_soon()
         self._draw()
 
@@ -430,7 +432,11 @@ class CompactScreen(Page):
         planned = self._planned
         width = max(0, self.size.width - 2)
         drawn = plan_lines(
-            planned.plan if planned else None, self._session.context, width, is_old=self._is_old
+            planned.plan if planned else None,
+            self._session.context,
+            width,
+            is_old=self._is_old,
+            aimed=self._aims.tokens(self._session.context.window.tokens),
         )
         self.query_one("#sums", Static).update(drawn)
         pane = self.query_one(OperationPane)
@@ -471,7 +477,7 @@ class CompactScreen(Page):
                 in_place=self._in_place,
                 running=running,
                 stages=tuple(self._stages) if running else (),
-                trouble=self._trouble,
+                trouble=self._trouble or self._failure,
             )
         )
 
@@ -481,6 +487,12 @@ class CompactScreen(Page):
     @on(Rows.RoomChanged)
     def _draw_for_room(self) -> None:
         self._draw()
+
+
+def _first_target(session: Session) -> int:
+    """Aim at half of what fits; where the session is below that, at all that may go."""
+    now, half = session.context.tokens, target_tokens(session.context.window.tokens)
+    return 0 if now is not None and now <= half else USUAL.target
 
 
 def _head_words(item: Item) -> Content:

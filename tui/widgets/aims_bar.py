@@ -46,11 +46,11 @@ class AimsBar(Vertical):
 
         aims: Aims
 
-    def __init__(self, window_tokens: int) -> None:
+    def __init__(self, aims: Aims, window_tokens: int) -> None:
         super().__init__()
         self._window: Final = window_tokens
         self._prompts: tuple[Prompt, ...] = ()
-        self._aims = Aims()
+        self._aims = aims
 
     def compose(self) -> ComposeResult:
         """Lay out the strategies above the sliders."""

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from ..formats import middle, one_line
+from ..plan_words import what_to_do
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -64,17 +65,16 @@ def standing_line(standing: Standing, width: int) -> Content:
     if standing.running is not None:
         return _progress(standing)
     if standing.trouble:
-        words = middle(f" ✗ {one_line(standing.trouble)}", max(0, width))
-        return Content.styled(words, "bold $level-warning")
+        return Content.styled(f"✗ {one_line(standing.trouble)}", "bold $level-warning")
     if standing.in_place is not None:
-        why = f" not in place: {standing.in_place.why}; {standing.in_place.what_to_do}"
+        why = f"not in place: {standing.in_place.why}; {what_to_do(standing.in_place)}"
         return Content.styled(middle(one_line(why), max(0, width)), "$quiet")
     return Content("")
 
 
 def _progress(standing: Standing) -> Content:
     if not standing.stages:
-        return Content.styled(f" {standing.running} …", "$accent")
+        return Content.styled(f"{standing.running} …", "$accent")
     *over, now = standing.stages
-    done = "".join(f" ✓ {_DOING[each][1]}" for each in over)
-    return Content.styled(done, "$level-calm") + Content.styled(f" … {_DOING[now][0]}", "$accent")
+    done = "".join(f"✓ {_DOING[each][1]}  " for each in over)
+    return Content.styled(done, "$level-calm") + Content.styled(f"… {_DOING[now][0]}", "$accent")
