@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..core.compaction.receipts import State
-from .receipt_words import MODES, standing_of, strategies_of, why_not_undoable
+from .formats import plural
+from .receipt_words import MODES, standing_of, why_not_undoable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -93,7 +94,7 @@ def _changed_session(receipt: Receipt, state: Path, *, is_recovery: bool) -> Act
         at=receipt.at,
         session_id=receipt.session_id,
         mode="recover" if is_recovery else MODES[receipt.mode],
-        what=strategies_of(receipt),
+        what=_what(receipt),
         by=receipt.automatic or "you",
         tokens=plan.before_tokens - plan.after_tokens,
         bytes=plan.bytes_before - plan.bytes_after,
@@ -101,6 +102,12 @@ def _changed_session(receipt: Receipt, state: Path, *, is_recovery: bool) -> Act
         receipt_id=receipt.receipt_id,
         why_not=why_not_undoable(receipt, state),
     )
+
+
+def _what(receipt: Receipt) -> str:
+    operations = receipt.plan.operations
+    names = ", ".join(dict.fromkeys(each.strategy for each in operations))
+    return f"{plural(len(operations), 'operation')}: {names}"
 
 
 def _unreadable(path: Path) -> Action:

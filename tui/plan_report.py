@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from textual.content import Content
 
-from ..core.compaction.plan import Harm
+from ..core.compaction.strategies import thinking_after
 from ..core.context import ContextState
 from .formats import fit_right, middle, one_line, percent, plural, tokens
 from .gauge import PERCENT_CELLS, SHORTEST, gauge
@@ -79,6 +79,17 @@ def price_words(plan: Plan) -> str:
     return f"pays back {paid_after(short)}{hour}"
 
 
+def harm_words(plan: Plan) -> str:
+    """Say the most that it takes from the model."""
+    if not plan.operations:
+        return "takes nothing"
+    own = [each.level for each in plan.operations if each.strategy != thinking_after.NAME]
+    most = max(own, default=plan.harm)
+    said = f"takes level {int(plan.harm)}, {LEVELS[plan.harm]}: {HARMS[most]}"
+    # Rule T: a mild change can cost thoughts, which is more harm than was asked for.
+    return said if most == plan.harm else f"{said}, and the thoughts that are bound to it"
+
+
 def size_words(count: int) -> str:
     """Round a number of bytes: 950 B, 21 kB, 3.4 MB."""
     if count < _KILO:
@@ -117,14 +128,9 @@ def _bar(label: str, count: int | None, context: Context, width: int) -> Content
 
 
 def _facts(plan: Plan, width: int) -> list[str]:
-    saved, price = saved_words(plan), price_words(plan)
-    harm = f"takes level {int(plan.harm)}, {LEVELS[plan.harm]}: {HARMS[plan.harm]}"
-    if not plan.operations:
-        harm = "takes nothing"
+    saved, price, harm = saved_words(plan), price_words(plan), harm_words(plan)
     if len(saved) + len(price) + len(" · ") <= width:
         return [f"{saved} · {price}", harm]
-    if plan.harm is Harm.FILE_ONLY:
-        return [saved, harm]
     return [saved, price, harm]
 
 
@@ -132,11 +138,8 @@ def _missed(plan: Plan, aimed: int | None) -> list[str]:
     """Say what keeps the plan from its target."""
     if aimed is None or plan.refused or plan.after_tokens <= aimed:
         return []
-    said = f"short of the target, ≈ {tokens(aimed)}: all that this level allows is taken"
-    if not plan.protected:
-        return [said]
-    most = plan.protected[0]
-    return [f"{said}; ≈ {tokens(most.tokens)} stay as {most.why}"]
+    stays = "".join(f"; ≈ {tokens(each.tokens)} stay: {each.why}" for each in plan.protected[:1])
+    return [f"short of the target, ≈ {tokens(aimed)}{stays}"]
 
 
 def _refused(refused: Sequence[Refusal], width: int) -> list[Content]:

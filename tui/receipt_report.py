@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LABEL_CELLS: Final = 9
 
-TICK_CELLS: Final = 35
+TICK_CELLS: Final = 36
 """Of one check with its words."""
 
 

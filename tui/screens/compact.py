@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Button, Static
 
@@ -55,7 +55,10 @@ LOOK_S: Final = 10.0
 """How often it is looked whether the session may be changed itself by now."""
 
 BESIDE: Final = 3
-"""Lines of a text that is shown below the list; Enter shows all."""
+"""Lines of a text that is shown beside the list at the least; Enter shows all."""
+
+HEADS: Final = 6
+"""Lines that are no text of it: what it is, where, and what was left out."""
 
 SHOWN_CHANGES: Final = 10
 """Changes of one operation that are read to be shown."""
@@ -65,7 +68,7 @@ class CompactScreen(Page):
     """Nothing is written before a person presses one of its buttons."""
 
     CSS_PATH = "compact.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "switch", "On/off", tooltip="this operation or strategy on or off"),
@@ -101,8 +104,9 @@ class CompactScreen(Page):
         """Lay out what is asked for, the plan, and what can be done with it."""
         yield AimsBar(self._aims, self._session.context.window.tokens)
         yield Static(id="sums")
-        yield OperationPane(id="operations")
-        yield VerticalScroll(Static(id="change"), id="words")
+        with Container(id="plan"):
+            yield OperationPane(id="operations")
+            yield VerticalScroll(Static(id="change"), id="words")
         yield ApplyBar()
 
     def on_mount(self) -> None:
@@ -236,7 +240,12 @@ class CompactScreen(Page):
             change.update(_head_words(item))
         else:
             (operation,) = item.operations
-            self._read_change(operation, BESIDE, self._put_beside)
+            self._read_change(operation, self._lines_beside, self._put_beside)
+
+    @property
+    def _lines_beside(self) -> int:
+        """Lines of each text, before and after, that there is room for."""
+        return max(BESIDE, (self.query_one("#words").size.height - HEADS) // 2)
 
     def _put_beside(self, operation: Operation, content: Content) -> None:
         item = self.query_one(OperationPane).marked
@@ -270,10 +279,11 @@ class CompactScreen(Page):
     def _read_change(
         self, operation: Operation, lines: int, show: Callable[[Operation, Content], None]
     ) -> None:
-        from ..change_lines import change_lines
+        from ..change_lines import LONG, change_lines
         from .session import MARGINS, WIDEST
 
-        width = min(self.size.width - MARGINS, WIDEST)
+        room = self.query_one("#words").scrollable_content_region.width or self.size.width
+        width = min(room, WIDEST) if lines < LONG else min(self.size.width - MARGINS, WIDEST)
 
         def take(found: list[Change] | Trouble) -> None:
             if not self.is_attached:

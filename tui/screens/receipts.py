@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from ..action_rows import action_line, head_line, select_actions
-from ..formats import one_line
+from ..formats import one_line, tokens
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page
@@ -247,7 +247,9 @@ class ReceiptsScreen(Page):
         )
         count = len(self._actions)
         pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
-        pane.border_subtitle = Content(f"/{self._words}") if self._words else ""
+        freed = sum(each.tokens or 0 for each in shown if each.why_not is None)
+        stands = f"≈ {tokens(freed)} tokens freed by what stands" if freed else ""
+        pane.border_subtitle = Content(f"/{self._words}" if self._words else stands)
 
     @on(Rows.RoomChanged)
     def _draw_for_room(self) -> None:

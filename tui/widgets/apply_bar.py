@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
     from ...core.compaction.plan import Refusal
 
+ASK: Final = "Ask Claude Code to /compact"
+ASK_SHORT: Final = "Ask to /compact"
+
+WIDE: Final = 80
+"""Cells from which on there is room for all of it; Esc leaves it alone everywhere."""
+
 _DOING: Final = {
     "copy": ("keeping a copy", "copied"),
     "write": ("writing", "written"),
@@ -47,9 +53,15 @@ class ApplyBar(Vertical):
         with Horizontal(id="do"):
             yield Button("Write a fork", id="fork", variant="primary", compact=True)
             yield Button("Write in place", id="in_place", compact=True)
-            yield Button("Ask Claude Code to /compact", id="ask", compact=True)
+            yield Button(ASK, id="ask", compact=True)
             yield Button("Leave it alone", id="leave", compact=True)
         yield Static(id="why")
+
+    def on_resize(self) -> None:
+        """Say less where there is no room for all."""
+        is_wide = self.size.width >= WIDE
+        self.query_one("#ask", Button).label = ASK if is_wide else ASK_SHORT
+        self.query_one("#leave", Button).display = is_wide
 
     def show(self, standing: Standing) -> None:
         """Show what may be done now."""
