@@ -10,6 +10,7 @@ from .agent_rows import AGENT_SIGNS
 from .compliance_words import SIGNS, WORDS
 from .formats import NOTHING
 from .gauge import MARK, TRIGGER
+from .operation_rows import BOUND, OFF, ON, SOME, STAYS
 from .session_rows import SESSION_SIGNS
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ _NUMBERS: Final = (
 )
 
 
+_PLANS: Final = (
+    (ON, "is part of the plan: space leaves it out"),
+    (OFF, "is left out"),
+    (SOME, "of this strategy some are left out"),
+    (BOUND.strip(), "follows from the others, and goes with them"),
+    (STAYS.strip(), "no strategy touches it"),
+)
+
+
 def signs() -> tuple[Part, ...]:
     """Give all of them, those of one meaning together."""
     return (
@@ -55,6 +65,7 @@ def signs() -> tuple[Part, ...]:
         ("Signs: agents", _merged((AGENT_SIGNS[each][0], _AGENTS[each]) for each in _AGENTS)),
         ("Signs: verdicts", _merged((SIGNS[each], WORDS[each]) for each in WORDS)),
         ("Signs: bars and numbers", _NUMBERS),
+        ("Signs: a plan", _PLANS),
     )
 
 

@@ -26,9 +26,18 @@ class AskClientScreen(ModalScreen[str | None]):
     """Answers with the words, which may be none; None where a person leaves it alone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave it alone", key_display="Esc", tooltip="leave it alone"),
-        Binding("up", "app.focus_previous", "Other", show=False, tooltip="the one before"),
-        Binding("down", "app.focus_next", "Other", show=False, tooltip="the next one"),
+        Binding(
+            "escape",
+            "leave",
+            "Leave it alone",
+            key_display="Esc",
+            tooltip="leave it alone",
+            id="leave",
+        ),
+        Binding(
+            "up", "app.focus_previous", "Other", show=False, tooltip="the one before", id="previous"
+        ),
+        Binding("down", "app.focus_next", "Other", show=False, tooltip="the next one", id="next"),
     ]
 
     def __init__(self, session: Session) -> None:

@@ -71,17 +71,42 @@ class CompactScreen(Page):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", "On/off", tooltip="this operation or strategy on or off"),
-        Binding("a", "all", "All", tooltip="all operations on or off"),
-        Binding("right", "show", "Text", show=False, tooltip="its text, and what replaces it"),
-        Binding("minus", "level(-1)", "Milder", show=False, tooltip="a level less"),
-        Binding("plus,equals_sign", "level(1)", "Harder", show=False, tooltip="a level more"),
-        Binding("comma", "target(-1)", "Smaller", show=False, tooltip="a smaller target"),
-        Binding("full_stop", "target(1)", "Larger", show=False, tooltip="a larger target"),
-        Binding("f", "fork", "Fork", tooltip="write a fork; the session stays as it is"),
-        Binding("i", "in_place", "In place", tooltip="change the session itself"),
-        Binding("d", "ask", "/compact", tooltip="let Claude Code do it: /compact"),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy the plan's operations"),
+        Binding(
+            "space", "switch", "On/off", tooltip="this operation or strategy on or off", id="switch"
+        ),
+        Binding("a", "all", "All", tooltip="all operations on or off", id="all"),
+        Binding(
+            "right", "show", "Text", show=False, tooltip="its text, and what replaces it", id="text"
+        ),
+        Binding("minus", "level(-1)", "Milder", show=False, tooltip="a level less", id="milder"),
+        Binding(
+            "plus,equals_sign",
+            "level(1)",
+            "Harder",
+            show=False,
+            tooltip="a level more",
+            id="harder",
+        ),
+        Binding(
+            "comma",
+            "target(-1)",
+            "Smaller",
+            show=False,
+            tooltip="a smaller target",
+            id="smaller_target",
+        ),
+        Binding(
+            "full_stop",
+            "target(1)",
+            "Larger",
+            show=False,
+            tooltip="a larger target",
+            id="larger_target",
+        ),
+        Binding("f", "fork", "Fork", tooltip="write a fork; the session stays as it is", id="fork"),
+        Binding("i", "in_place", "In place", tooltip="change the session itself", id="in_place"),
+        Binding("d", "ask", "/compact", tooltip="let Claude Code do it: /compact", id="ask_client"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the plan's operations", id="copy"),
     ]
 
     def __init__(self, session: Session) -> None:

@@ -49,11 +49,13 @@ class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", tooltip="mark it: u takes back what is marked"),
-        Binding("right", "show", "Text", show=False, tooltip="its text before and after"),
-        Binding("u", "undo", "Undo", tooltip="take back what is marked, or all of it"),
-        Binding("v", "check", "Check", tooltip="try out whether it can be taken back"),
-        Binding("y", "copy", "Copy", tooltip="copy the command that goes on with it"),
+        Binding("space", "mark", "Mark", tooltip="mark it: u takes back what is marked", id="mark"),
+        Binding(
+            "right", "show", "Text", show=False, tooltip="its text before and after", id="text"
+        ),
+        Binding("u", "undo", "Undo", tooltip="take back what is marked, or all of it", id="undo"),
+        Binding("v", "check", "Check", tooltip="try out whether it can be taken back", id="check"),
+        Binding("y", "copy", "Copy", tooltip="copy the command that goes on with it", id="copy"),
     ]
 
     def __init__(self, receipt_id: str, title: str) -> None:

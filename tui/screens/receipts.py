@@ -40,10 +40,23 @@ class ReceiptsScreen(Page):
     """Lists them, newest first; Enter shows one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="only those with some words"),
-        Binding("u", "undo", "Undo", tooltip="take back the marked one"),
-        Binding("v", "check", "Check", tooltip="try out of each whether it can be taken back"),
-        Binding("y", "copy", "Copy", tooltip="copy the receipt's id"),
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            tooltip="only those with some words",
+            id="filter",
+        ),
+        Binding("u", "undo", "Undo", tooltip="take back the marked one", id="undo"),
+        Binding(
+            "v",
+            "check",
+            "Check",
+            tooltip="try out of each whether it can be taken back",
+            id="check",
+        ),
+        Binding("y", "copy", "Copy", tooltip="copy the receipt's id", id="copy"),
     ]
 
     def __init__(self) -> None:

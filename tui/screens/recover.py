@@ -36,11 +36,11 @@ class RecoverScreen(Page):
 
     CSS_PATH = "recover.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "mend", "Mend in a fork", tooltip="do it, in a session of its own"),
-        Binding("a", "allow", "Allow", tooltip="allow the step that asks first"),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy what stands here"),
-        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down"),
-        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up"),
+        Binding("f", "mend", "Mend in a fork", tooltip="do it, in a session of its own", id="mend"),
+        Binding("a", "allow", "Allow", tooltip="allow the step that asks first", id="allow"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy what stands here", id="copy"),
+        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up", id="up"),
     ]
 
     def __init__(self, session: Session) -> None:

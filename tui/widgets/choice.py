@@ -22,8 +22,10 @@ class Choice(Widget, can_focus=True):
     """Shows its name and the words in one line; the chosen one stands in brackets."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "Before", show=False, tooltip="the one before"),
-        Binding("right,l", "step(1)", "Next", show=False, tooltip="the next one"),
+        Binding(
+            "left,h", "step(-1)", "Before", show=False, tooltip="the one before", id="previous"
+        ),
+        Binding("right,l", "step(1)", "Next", show=False, tooltip="the next one", id="next"),
     ]
 
     value: reactive[str] = reactive("", init=False)

@@ -34,12 +34,26 @@ class Slider(Widget, can_focus=True):
     """Shows its name, its track and its value in words, in one line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "slide(-1)", "Less", show=False, tooltip="less"),
-        Binding("right,l", "slide(1)", "More", show=False, tooltip="more"),
-        Binding("shift+left,H", f"slide({-LARGE})", "Much less", show=False, tooltip="much less"),
-        Binding("shift+right", f"slide({LARGE})", "Much more", show=False, tooltip="much more"),
-        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least"),
-        Binding("end", "slide(1000)", "Most", show=False, tooltip="most"),
+        Binding("left,h", "slide(-1)", "Less", show=False, tooltip="less", id="less"),
+        Binding("right,l", "slide(1)", "More", show=False, tooltip="more", id="more"),
+        Binding(
+            "shift+left,H",
+            f"slide({-LARGE})",
+            "Much less",
+            show=False,
+            tooltip="much less",
+            id="much_less",
+        ),
+        Binding(
+            "shift+right",
+            f"slide({LARGE})",
+            "Much more",
+            show=False,
+            tooltip="much more",
+            id="much_more",
+        ),
+        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least", id="least"),
+        Binding("end", "slide(1000)", "Most", show=False, tooltip="most", id="most"),
     ]
 
     value: reactive[int] = reactive(0, init=False)
