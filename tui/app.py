@@ -16,6 +16,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from ..core.levels import Base, Level
+from .acts import Acts
 from .destinations import DESTINATIONS
 from .feed import Feed
 from .formats import one_line, percent, tokens
@@ -114,6 +115,7 @@ class CtxtopApp(App[None]):
         Binding(
             "J", "jump", "Go to session", show=False, tooltip="go to a session by title", id="jump"
         ),
+        Binding("u", "undo", "Undo", show=False, tooltip="take back what was done last", id="undo"),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
         *(
             Binding(
@@ -149,6 +151,8 @@ class CtxtopApp(App[None]):
         """The newest."""
         self.works: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
+        self.acts: Final = Acts(self)
+        """What changes sessions; it goes on when the page is left."""
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
         """What says how it looks, and which keys it has."""
@@ -370,6 +374,10 @@ class CtxtopApp(App[None]):
         session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
         sessions = self.view.sessions if self.view else ()
         return next((each for each in sessions if each.session_id == session_id), None)
+
+    def action_undo(self) -> None:
+        """Offer to take back what was done last."""
+        self.acts.undo_last()
 
     def action_next_theme(self) -> None:
         """Change to the next of our themes."""

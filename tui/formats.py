@@ -42,6 +42,11 @@ def tokens(count: int | None) -> str:
     return f"{_short(count / _MILLION, 2)} M"
 
 
+def plural(count: int, thing: str) -> str:
+    """Write a number and its thing."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def percent(ratio: float | None) -> str:
     """Write a ratio of 1 as a whole percentage, never clamped; halves go up, as the client's do."""
     return NOTHING if ratio is None else f"{int(ratio * 100 + 0.5)} %"

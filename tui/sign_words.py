@@ -12,6 +12,7 @@ from .compliance_words import SIGNS, WORDS
 from .formats import NOTHING
 from .gauge import MARK, TRIGGER
 from .replaced_lines import SIGNS as THING_SIGNS
+from .operation_rows import BOUND, OFF, ON, SOME, STAYS
 from .session_rows import SESSION_SIGNS
 from .summary_list_rows import KIND_SIGNS
 from .summary_report import kind_words
@@ -55,6 +56,15 @@ _NUMBERS: Final = (
 )
 
 
+_PLANS: Final = (
+    (ON, "is part of the plan: space leaves it out"),
+    (OFF, "is left out"),
+    (SOME, "of this strategy some are left out"),
+    (BOUND.strip(), "follows from the others, and goes with them"),
+    (STAYS.strip(), "no strategy touches it"),
+)
+
+
 def signs() -> tuple[Part, ...]:
     """Give all of them, those of one meaning together."""
     return (
@@ -72,6 +82,7 @@ def signs() -> tuple[Part, ...]:
             ),
         ),
         ("Signs: bars and numbers", _NUMBERS),
+        ("Signs: a plan", _PLANS),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from ctxtop.tui.agent_reading import Scope
 from ctxtop.tui.screens.agent import AgentScreen
 from ctxtop.tui.screens.agents import AgentsScreen
+from ctxtop.tui.screens.confirm import ConfirmScreen
 from ctxtop.tui.screens.export import ExportScreen
 from ctxtop.tui.screens.session import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
@@ -18,6 +19,7 @@ from .comparing import compare, counted, every_look, named
 from .support import opened
 from .test_hostile import HOSTILE, hostile_session, is_harmless
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file
+from textual.widgets import Input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -302,7 +304,9 @@ async def test_x_writes_a_new_file_or_copies(demo: Stage, tmp_path: Path) -> Non
         assert path.stat().st_mode & 0o777 == 0o600
         await it.press("x")
         await write_to(it, path)
-        await it.until(lambda: "is there already" in it.words)
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        assert "is there already" in it.words
+        await it.press("escape")
         assert path.read_text(encoding="utf-8") == text
         await it.press("ctrl+y")
         assert it.app.clipboard == text
@@ -316,8 +320,7 @@ async def test_x_writes_a_new_file_or_copies(demo: Stage, tmp_path: Path) -> Non
 
 
 async def write_to(it: Opened, path: Path) -> None:
-    name = it.app.screen.query_one("#name")
-    name.value = str(path)  # type: ignore[attr-defined]
+    it.app.screen.query_one(Input).value = str(path)
     await it.press("enter")
 
 

@@ -5,33 +5,33 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from ...core.compaction.plan import Operation, Refusal
-from ...core.compaction.rollover import roll_over
-from ...core.compaction.strategies.cut import cut
-from ...core.compaction.strategies.revert import revert
-from ...core.compaction.strategies.summarise import summarise, summarise_with
-from ...core.conversation import PieceKind
-from ...core.summaries.budget import Budget
-from ...core.summaries.providers.cache import Cache
-from ...core.summaries.providers.choose import provider_of
-from ...core.summaries.providers.provider import ProviderName
-from ...core.summaries.providers.retry import RetrySettings
-from ...core.summaries.providers.written import Commission
-from ...core.summaries.settings import CHEAP, SESSION
-from ...core.summaries.templates import template_of
-from .columns import one_line
-from .compact_plan import CUT, LAST, REVERT, ROLLOVER, TEMPLATES
-from .report import RefusedError, say
+from ..core.compaction.plan import Operation, Refusal
+from ..core.compaction.rollover import roll_over
+from ..core.compaction.strategies.cut import cut
+from ..core.compaction.strategies.revert import revert
+from ..core.compaction.strategies.summarise import summarise, summarise_with
+from ..core.conversation import PieceKind
+from ..core.summaries.budget import Budget
+from ..core.summaries.providers.cache import Cache
+from ..core.summaries.providers.choose import provider_of
+from ..core.summaries.providers.provider import ProviderName
+from ..core.summaries.providers.retry import RetrySettings
+from ..core.summaries.providers.written import Commission
+from ..core.summaries.settings import CHEAP, SESSION
+from ..core.summaries.templates import template_of
+from .formats import one_line
+from .planning import CUT, LAST, REVERT, ROLLOVER, TEMPLATES, NotPlannedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from ...core.compaction.plan_whole import Make
-    from ...core.compaction.view import Slot, View
-    from ...core.compaction.whole import Whole
-    from ...core.sessions import Session
-    from ...core.summaries.settings import SummarySettings
-from .compact_plan import Asked
+    from ..core.compaction.plan_whole import Make
+    from ..core.compaction.view import Slot, View
+    from ..core.compaction.whole import Whole
+    from ..core.sessions import Session
+    from ..core.summaries.settings import SummarySettings
+    from .planning import Asked
 
 PROMPTS: Final = 5
 """The newest, of those that can be gone back to."""
@@ -40,14 +40,23 @@ WORDS: Final = 30
 """Characters of a prompt, by which a person knows it."""
 
 
-def make_of(asked: Asked, settings: SummarySettings, session: Session, cache: Path) -> Make:
-    """Give what plans it. Raises RefusedError where a model would have to be named."""
+def make_of(
+    asked: Asked,
+    settings: SummarySettings,
+    session: Session,
+    cache: Path,
+    tell: Callable[[str], None],
+) -> Make:
+    """Give what plans it; `tell` hears what a model has to say.
+
+    Raises NotPlannedError where a model would have to be named.
+    """
     template = settings.template
     if asked.template is not None:
         template = template_of(TEMPLATES.get(asked.template, asked.template))
     budget = settings.budget if asked.budget is None else Budget(asked.budget)
     keep = settings.keep if asked.keep is None else asked.keep
-    commission = _commission(asked, settings, session, cache)
+    commission = _commission(asked, settings, session, cache, tell)
 
     def make(whole: Whole, view: View) -> Operation | Refusal:
         if asked.whole == CUT:
@@ -92,7 +101,11 @@ def _named(prompt: Slot) -> str:
 
 
 def _commission(
-    asked: Asked, settings: SummarySettings, session: Session, cache: Path
+    asked: Asked,
+    settings: SummarySettings,
+    session: Session,
+    cache: Path,
+    tell: Callable[[str], None],
 ) -> Commission | None:
     name = ProviderName(asked.provider or ProviderName.NONE)
     provider = provider_of(name, os.environ)
@@ -100,7 +113,7 @@ def _commission(
         return None
     named = asked.model or settings.model
     if name is ProviderName.OPENAI and named in {CHEAP, SESSION}:
-        raise RefusedError(f"--provider {name} needs --model NAME: no model of it is known")
+        raise NotPlannedError(f"--provider {name} needs --model NAME: no model of it is known")
     return Commission(
         provider=provider,
         session_id=session.session_id,
@@ -108,5 +121,5 @@ def _commission(
         cache=Cache(cache) if settings.is_cached else None,
         most_words=settings.max_words,
         retry=RetrySettings(timeout_s=settings.timeout_s),
-        tell=say,
+        tell=tell,
     )
