@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -17,10 +17,9 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from ..core.levels import Base, Level
 from .destinations import DESTINATIONS
 from .feed import Feed
-from .formats import one_line, percent, tokens
+from .formats import one_line
 from .messages import (
     Answered,
     Eased,
@@ -39,12 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from textual.app import SystemCommand
-    from textual.notifications import SeverityLevel
     from textual.screen import Screen
 
     from ..core.agents import Agent
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
+    from .herald import Herald
     from .places import Places
     from .screens.fleet import FleetScreen
     from .screens.page import Page
@@ -58,14 +57,6 @@ GRACE_S: Final = 2.0
 
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
-
-_SEVERITIES: Final[dict[Level, SeverityLevel]] = {
-    Level.NOTICE: "information",
-    Level.WARNING: "warning",
-    Level.HIGH: "warning",
-    Level.EMERGENCY: "error",
-    Level.OVERFLOW: "error",
-}
 
 
 class CtxtopApp(App[None]):
@@ -184,8 +175,16 @@ class CtxtopApp(App[None]):
         """The first scan is over and on the screen."""
         return self._fleet is not None and self._fleet.has_read_all
 
+    @cached_property
+    def herald(self) -> Herald:
+        """Who tells of what the feed says."""
+        from .herald import Herald
+
+        return Herald(self)
+
     def on_unmount(self) -> None:
         """End the threads."""
+        self.herald.stop()
         self.works.stop()
         self.feed.stop()
 
@@ -200,28 +199,33 @@ class CtxtopApp(App[None]):
         from .screens.page import Page
 
         self.view = event.view
+        self.herald.see(event.view)
         self.fleet.show_view(event.view)
         if isinstance(self.screen, Page):
             self.screen.show_view(event.view)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:
+        self.herald.hear_progress(event.progress)
         self.fleet.show_progress(event.progress)
 
     @on(Troubled)
     def _show_trouble(self, event: Troubled) -> None:
+        self.herald.hear_trouble(event.trouble)
         self.fleet.show_trouble(event.trouble)
 
     @on(Noted)
-    def _toast_notice(self, event: Noted) -> None:
-        self.notify(one_line(str(event.notice)), timeout=TOAST_S, markup=False)
+    def _tell_note(self, event: Noted) -> None:
+        self.herald.hear_note(event.notice)
 
     @on(Eased)
     def _end_trouble(self, event: Eased) -> None:
+        self.herald.hear_ease(event.place)
         self.fleet.end_trouble(event.place)
 
     @on(Stopped)
     def _show_stop(self) -> None:
+        self.herald.hear_stop()
         self.fleet.show_stop()
 
     @on(Answered)
@@ -229,20 +233,8 @@ class CtxtopApp(App[None]):
         event.deliver()
 
     @on(LevelReached)
-    def _toast_level(self, event: LevelReached) -> None:
-        warning = event.found.warning
-        in_use = warning.point.tokens or 0
-        whose = "an agent of " if event.found.agent_id else ""
-        reached = percent(warning.threshold)
-        if warning.line.of is Base.TOKENS and warning.ratio:
-            reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
-        self.notify(
-            f"{whose}{one_line(event.title)}\n{percent(warning.ratio)} of the window is in use",
-            title=f"{warning.level.value}: {reached} reached",
-            severity=_SEVERITIES[warning.level.severity],
-            timeout=TOAST_S,
-            markup=False,
-        )
+    def _tell_level(self, event: LevelReached) -> None:
+        self.herald.hear_level(event.title, event.found)
 
     # What a person does.
 
@@ -289,12 +281,20 @@ class CtxtopApp(App[None]):
         yield from super().get_system_commands(screen)
         for each in DESTINATIONS:
             yield SystemCommand(each.title, each.tooltip, partial(self.action_go, each.name))
+        yield SystemCommand(
+            "Send a test notice", "Toast, bell and desktop, as notify.* says", self.herald.test
+        )
         fleet = self._fleet
         if fleet is not None and screen is fleet:
             yield SystemCommand("Filter sessions", "Show those that match", fleet.action_filter)
             yield SystemCommand("Sort sessions", "In another way", fleet.action_sort)
             yield SystemCommand("Pause or go on", "Stand still", fleet.action_pause)
             yield SystemCommand("Zoom", "The pane with the focus alone", fleet.action_zoom)
+
+    def write_sequence(self, sequence: str) -> None:
+        """Send an escape sequence to the terminal, as Textual sends a copied text."""
+        if self._driver is not None and not self.is_headless and not self.is_web:
+            self._driver.write(sequence)
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""

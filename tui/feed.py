@@ -257,7 +257,7 @@ class Feed:
         now_ms = self._clock()
         with self._lock:
             wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
-        policies = self._policies()
+        policies = self.policies
         sessions = reader.read(changed, now_ms, policies)
         view = View(
             sessions=sessions,
@@ -277,7 +277,9 @@ class Feed:
         for session, found in reader.new_warnings():
             self._post(LevelReached(session.title, found))
 
-    def _policies(self) -> Policies:
+    @property
+    def policies(self) -> Policies:
+        """What holds at present."""
         from ..core.policy.layers import COMMON
 
         return self._policy_files.policies if self._policy_files else COMMON
