@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..collectors.policy_sources import PolicySources
 from .places import Places
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def run_demo(notice: str | None = None) -> int:
     from .app import run_dashboard
 
     folder = _make()
+    top = folder.root.parent
     stop = threading.Event()
     writer = threading.Thread(target=DemoWriter(folder).run, args=(stop,), daemon=True)
     writer.start()
@@ -33,21 +35,28 @@ def run_demo(notice: str | None = None) -> int:
     def tidy() -> None:
         stop.set()
         writer.join()
-        shutil.rmtree(folder.root.parent, ignore_errors=True)
+        shutil.rmtree(top, ignore_errors=True)
 
     try:
-        places = Places(folder.root, folder.root.parent / "state" / "store.db", chosen=True)
+        # A policy's file of its own: what is tried in the demo changes nothing elsewhere.
+        sources = PolicySources(user_file=top / "config" / "config.toml")
+        places = Places(folder.root, _store(top), chosen=True, policy=sources)
         return run_dashboard(places, "ctxtop demo", notice or "", tidy)
     finally:
         tidy()
 
 
 def _make() -> DemoFolder:
-    from ..collectors.demo import make_demo, make_saves
+    from ..collectors.demo import make_demo, make_past, make_saves
 
     # mkdtemp makes it 0700; the store gets a folder beside Claude Code's.
     top = Path(tempfile.mkdtemp(prefix="ctxtop-demo-"))
     now = datetime.now(UTC)
     folder = make_demo(top / "claude", now)
     make_saves(folder.root, top / "work", now)
+    make_past(folder, _store(top), now)
     return folder
+
+
+def _store(top: Path) -> Path:
+    return top / "state" / "store.db"

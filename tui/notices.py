@@ -63,13 +63,14 @@ _SEVERAL: Final = {
     Kind.TEST: "tests",
 }
 
-_WEIGHTS: Final = {
+WEIGHTS: Final = {
     Level.NOTICE: Weight.NOTE,
     Level.WARNING: Weight.WARNING,
     Level.HIGH: Weight.WARNING,
     Level.EMERGENCY: Weight.TROUBLE,
     Level.OVERFLOW: Weight.TROUBLE,
 }
+"""How much a level matters, by what its colour shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def of_level(title: str, found: ContextWarning) -> Notice:
         f"level {found.number}",
         f"{warning.level.value}: {reached} reached",
         f"{name}\n{percent(warning.ratio)} of the window is in use",
-        _WEIGHTS[warning.level.severity],
+        WEIGHTS[warning.level.severity],
         name,
         warning.level,
     )
