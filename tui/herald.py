@@ -49,6 +49,7 @@ class Herald:
         self._began_ms: Final = app.now_ms()
         self._began: Final = time.monotonic()
         self._waiting: list[Notice] = []
+        self._troubles: Final[set[str]] = set()
         self._view: View | None = None
         self._progress: Progress | None = None
         self._bell: Final = OneBell(app.places.store)
@@ -74,16 +75,19 @@ class Herald:
 
     def hear_progress(self, progress: Progress) -> None:
         """Remember how much the first scan reads."""
-        if self._view is None or not self._view.scanned:
+        if progress.files_in_all and (self._view is None or not self._view.scanned):
             self._progress = progress
 
     def hear_trouble(self, trouble: Trouble) -> None:
         """Keep it for the log; the fleet shows it while it lasts."""
+        self._troubles.add(trouble.place)
         self.happened.troubled(self._app.now_ms(), trouble)
 
     def hear_ease(self, place: str) -> None:
-        """Keep for the log that a trouble is over."""
-        self.happened.eased(self._app.now_ms(), place)
+        """Keep for the log that a trouble is over; of what was no trouble nothing is said."""
+        if place in self._troubles:
+            self._troubles.remove(place)
+            self.happened.eased(self._app.now_ms(), place)
 
     def hear_note(self, note: Trouble) -> None:
         """Tell what the collector notes: it did something by itself, or set something aside."""

@@ -120,8 +120,11 @@ def area_line(area: str, width: int) -> Content:
 
 def value_words(found: Resolved) -> str:
     """Write a value with its unit."""
-    said = one_line(words(found.value)) or "none"
-    return f"{said} {found.key.unit}".strip() if isinstance(found.value, (int, float)) else said
+    value = found.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return one_line(words(value)) or "none"
+    said = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return f"{said} {found.key.unit}".strip()
 
 
 def is_chosen(found: Resolved) -> bool:
@@ -165,7 +168,6 @@ def whole_value(found: Resolved) -> Content:
     """Write all that is known of a value."""
     key = found.key
     lines = [
-        Content.assemble((key.name, "bold $accent")),
         Content(one_line(key.description)),
         Content(""),
         _fact("value", value_words(found)),
@@ -176,8 +178,9 @@ def whole_value(found: Resolved) -> Content:
 
 
 def origin_words(found: Resolved) -> str:
-    """Name where a value was said, in full."""
-    where = f": {one_line(found.where)}" if found.where else ""
+    """Name where a value was said; which file that is stands where it is written."""
+    is_file = found.origin in {Origin.USER_FILE, Origin.PROJECT_FILE}
+    where = "" if is_file or not found.where else f": {one_line(found.where)}"
     return f"{_WORDS[found.origin]}{where}"
 
 

@@ -12,7 +12,7 @@ from .formats import NOTHING, age, bar, fit, middle, one_line, percent, tokens
 from .log_rows import clock
 from .noise_meter import meter, most_of, of_most, sign
 from .saves_rows import MARKS, state_words
-from .saves_words import band_words, noise_words, plugin_words
+from .saves_words import band_words, count_of, noise_words, plugin_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _history(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
             (f"{clock(noise.at, now_ms):>12}  ", "$quiet"),
             meter(noise.tokens, most_of(save, "tokens"), cells),
             (f" {of_most(save, 16)}  ", "$foreground"),
-            (f"{noise.lines:,} lines, {noise.items:,} items", "$quiet"),
+            (f"{count_of(noise.lines, 'line')}, {count_of(noise.items, 'item')}", "$quiet"),
         )
     if len(found.saves) > MOST_SAVES:
         yield Content.styled(f"    and {len(found.saves) - MOST_SAVES:,} before", "$quiet")
@@ -85,10 +85,10 @@ def _shares(found: ProjectSave, width: int) -> Iterator[Content]:
     for name, share in shares:
         ratio = share.estimated_tokens / in_all
         yield Content.assemble(
-            (f"  {name.value.replace('_', ' '):<10} ", "$foreground"),
+            (f"  {name.value.replace('_', ' '):<13} ", "$foreground"),
             (f"{bar(ratio, cells):<{cells}}", "$accent"),
             (f" {percent(ratio):>6}  ≈{tokens(share.estimated_tokens)} tokens, ", "$foreground"),
-            (f"{share.lines:,} lines, {share.items:,} items", "$quiet"),
+            (f"{count_of(share.lines, 'line')}, {count_of(share.items, 'item')}", "$quiet"),
         )
 
 

@@ -51,7 +51,7 @@ _COLUMNS: Final = (
     Column("age", "age", 6, 2, right=True),
     Column("what", "what was saved, or is to be", 14, 3),
     Column("meter", "noise", 10, 1),
-    Column("tokens", "tokens of expected", 16, right=True),
+    Column("tokens", "of expected", 15, right=True),
     Column("lines", "lines", 6, 4, right=True),
     Column("items", "items", 6, 5, right=True),
     Column("met", "", 1),
@@ -70,7 +70,7 @@ def lay_out(width: int) -> tuple[Column, ...]:
     names = {column.name for column in columns}
     longer = min(max(0, spare // 4), LONGEST_METER - 10) if "meter" in names else 0
     rest = spare - longer
-    more = {"meter": longer, "name": rest // 3 if "what" in names else rest}
+    more = {"meter": longer, "name": rest // 4 if "what" in names else rest}
     more["what"] = rest - more["name"]
     return tuple(
         Column(

@@ -13,6 +13,7 @@ from ctxtop.tui.screens.log import EMPTY, LogScreen
 from ctxtop.tui.screens.reading import ReadingScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
+from rich.cells import cell_len
 
 from .comparing import compare, counted, every_look, named
 from .support import NOW, NOW_MS, Stage, opened
@@ -146,7 +147,7 @@ async def test_it_fits_any_terminal(past: Stage, size: tuple[int, int]) -> None:
     async with opened(past) as it:
         pane = await open_log(it)
         await it.resize(size)
-        assert all(len(line) <= size[0] for line in it.lines)
+        await it.until(lambda: all(cell_len(line) == size[0] for line in it.lines))
         assert pane.rows.size.height > 8
 
 

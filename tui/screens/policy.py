@@ -26,7 +26,6 @@ from ..policy_rows import (
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page
-from .policy_change import PolicyChange
 from .session import MARGINS
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class PolicyScreen(Page):
         Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="least"),
         Binding("o", "project", "Project", tooltip="of the marked session's project, or of all"),
         Binding("u", "back", "Undo", tooltip="take the last change of a file back", id="undo"),
-        Binding("y", "copy", "Copy", tooltip="copy the key and its value", id="copy"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
     ]
 
     words: reactive[str] = reactive("")
@@ -207,12 +206,16 @@ class PolicyScreen(Page):
 
     @on(RowList.Opened)
     def _change(self, event: RowList.Opened) -> None:
+        from .policy_change import PolicyChange
+
         found = self._shown.get(event.key)
         if found:
             PolicyChange(self.app, self._folder, self._look_again).begin(found)
 
     def action_back(self) -> None:
         """Take the newest change of a file back, after a look at it."""
+        from .policy_change import PolicyChange
+
         last = self._picture.last if self._picture else None
         PolicyChange(self.app, self._folder, self._look_again).begin_back(last)
 
