@@ -101,7 +101,7 @@ def _levels(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happenin
             + (", an agent" if each.agent_id else ""),
             detail=(
                 f"context  {whose}\n"
-                f"tokens   {warning.point.tokens:,} of the window's {percent(warning.ratio)}\n"
+                f"tokens   {warning.point.tokens:,}, {percent(warning.ratio)} of the window\n"
                 f"line     {percent(warning.threshold)}\n"
                 f"ended    {ended}"
             ),

@@ -20,8 +20,11 @@ from .compact_command import compact
 from .emit import emit as _emit
 from .hooks_commands import hooks
 from .inject_command import inject
+from .log_command import log
+from .notify_command import notify
 from .options import chosen, common, reading, refuse, session
-from .reading import open_reading, policy_of
+from .policy_commands import policy
+from .reading import open_reading
 from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
@@ -232,20 +235,6 @@ def totals(context: click.Context) -> int:
 
 @group.command()
 @reading
-@session
-@click.pass_context
-def policy(context: click.Context, *, session: str | None) -> int:
-    """Show every value of the policy and where it comes from.
-
-    Of the folder one stands in, or of a session's.
-    """
-    found, notices = policy_of(chosen(context), session)
-    record = as_json.policy(found, notices)
-    return _emit(context, record, lambda: _table().policy(found, notices))
-
-
-@group.command()
-@reading
 @click.pass_context
 def doctor(context: click.Context) -> int:
     """Check that ctxtop can do its work here. Code 1 where something is in its way."""
@@ -266,6 +255,9 @@ def doctor(context: click.Context) -> int:
     return code
 
 
+group.add_command(policy)
+group.add_command(log)
+group.add_command(notify)
 group.add_command(compact)
 group.add_command(trigger)
 group.add_command(recover_session)

@@ -109,7 +109,7 @@ class DoctorScreen(Page):
             for number, each in enumerate(self._shown)
         ]
         pane.show_rows(rows)
-        pane.border_title = Content(f"Doctor · {count_words(self._checks)}")
+        pane.border_title = f"Doctor · {count_words(self._checks)}"
         pane.border_subtitle = Content("" if self._is_done else "checking …")
 
     @property

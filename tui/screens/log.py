@@ -137,7 +137,7 @@ class LogScreen(Page):
 
     def _draw_title(self, shown: int, in_all: int) -> None:
         count = f"{shown:,} of {in_all:,}" if shown != in_all else f"{in_all:,}"
-        self._list.border_title = Content(f"Log · {count}")
+        self._list.border_title = f"Log · {count}"
         parts = [self.least.words, f"/{self.words}" if self.words else ""]
         if self.paused:
             parts.append("paused: p goes on")

@@ -158,7 +158,9 @@ class PolicyScreen(Page):
             of = f"of {middle(one_line(picture.folder), TITLE_CELLS)}"
         count = sum(is_chosen(each) for each in picture.policy.values.values())
         preset = picture.policy.preset
-        self._list.border_title = Content(f"Policy {of} · preset {preset} · {count} {SIGN} set")
+        title = Content(f"Policy {of} · preset {preset} · {count} {SIGN} set")
+        # As markup that says it as it is: a folder's name may look like a tag.
+        self._list.border_title = title.markup
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if picture.last is not None:
             parts.append(f"u takes {picture.last.key} back")
