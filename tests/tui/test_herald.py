@@ -1,4 +1,4 @@
-"""Notices of a running dashboard: by toast, bell and desktop, once, together, and in quiet hours."""
+"""Notices of a running dashboard: by toast, bell and desktop, once, together, in quiet hours."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
         return emit(
             context,
             [record(each) for each in entries],
-            lambda: _table(entries) or ["nothing has happened yet"],
+            lambda: _table(entries) if entries else ["nothing like that has happened"],
         )
 
 
