@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..collectors.policy_sources import PolicySources
+from ..collectors.user_file import user_file
 from .places import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..collectors.demo import DemoFolder
 
 
@@ -21,8 +25,13 @@ def make_once() -> Path:
     return _make().root
 
 
-def run_demo(notice: str | None = None) -> int:
-    """Open the dashboard on the demo's folder, which is removed afterwards."""
+def run_demo(
+    notice: str | None = None, policy: Sequence[tuple[str, str]] = (), *, mouse: bool = True
+) -> int:
+    """Open the dashboard on the demo's folder, which is removed afterwards.
+
+    It looks as a person wants it to; the policy beside that is the built-in one.
+    """
     from ..collectors.demo import DemoWriter
     from .app import run_dashboard
 
@@ -39,9 +48,12 @@ def run_demo(notice: str | None = None) -> int:
 
     try:
         # A policy's file of its own: what is tried in the demo changes nothing elsewhere.
-        sources = PolicySources(user_file=top / "config" / "config.toml")
-        places = Places(folder.root, _store(top), chosen=True, policy=sources)
-        return run_dashboard(places, "ctxtop demo", notice or "", tidy)
+        own = PolicySources(tuple(policy), {}, top / "config" / "config.toml")
+        places = Places(folder.root, _store(top), chosen=True, policy=own)
+        settings = PolicySources(tuple(policy), dict(os.environ), user_file())
+        return run_dashboard(
+            places, "ctxtop demo", notice or "", tidy, settings=settings, mouse=mouse
+        )
     finally:
         tidy()
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ..collectors.install.refused import NotSafeError
 from ..collectors.policy_files import PROJECT_FILE, PolicyFiles
 from ..collectors.policy_writing import Changes, plan_value
-from ..core.policy.schema import KEYS
+from ..core.policy.schema import key_of
 from ..core.store.surroundings_queries import project_folders
 from .formats import one_line
+from .settings import keymap_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -58,10 +59,12 @@ def read_picture(
     files = PolicyFiles(sources)
     folders = project_folders(db)
     files.look([*folders, folder] if folder and folder not in folders else folders)
+    policy = files.policies.of(folder)
+    keymap = keymap_of(policy)
     return PolicyPicture(
         folder=folder,
-        policy=files.policies.of(folder),
-        notices=files.notices,
+        policy=policy,
+        notices=(*files.notices, *(keymap.notices if keymap else ())),
         projects=tuple(sorted(files.policies.projects)),
         last=Changes(store).last(),
     )
@@ -81,8 +84,11 @@ def files_of(sources: PolicySources, folder: str | None) -> list[PolicyFile]:
 
 
 def check_value(key: str, said: str) -> Value:
-    """Read what a person typed; raises BadValueError, which says what the key takes."""
-    return KEYS[key].kind.read(said.strip())
+    """Read what a person typed.
+
+    Raises BadValueError, which says what the key takes, or KeyError where there is no such key.
+    """
+    return key_of(key).kind.read(said.strip())
 
 
 def plan(file: PolicyFile, key: str, value: Value | None) -> Change:

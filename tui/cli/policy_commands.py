@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..settings import keymap_of
 from .emit import emit
 from .options import chosen, common, reading, session
 from .reading import policy_of
@@ -32,6 +33,8 @@ def policy(context: click.Context, *, session: str | None) -> int:
     if context.invoked_subcommand is not None:
         return DONE
     found, notices = policy_of(chosen(context), session)
+    keymap = keymap_of(found)
+    notices = (*notices, *(keymap.notices if keymap else ()))
     record = as_json.policy(found, notices)
     return emit(context, record, lambda: as_table.policy(found, notices))
 
