@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -15,11 +16,10 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from ..core.levels import Base, Level
 from .acts import Acts
 from .destinations import DESTINATIONS
 from .feed import Feed
-from .formats import one_line, percent, tokens
+from .formats import one_line
 from .kept import Keeper, KeptFile
 from .messages import (
     Answered,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from textual.app import SystemCommand
     from textual.command import Provider
-    from textual.notifications import SeverityLevel
     from textual.screen import Screen
     from textual.theme import Theme
 
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from ..core.agents import Agent
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
+    from .herald import Herald
     from .kept import Kept
     from .places import Places
     from .screens.fleet import FleetScreen
@@ -64,14 +64,6 @@ GRACE_S: Final = 2.0
 
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
-
-_SEVERITIES: Final[dict[Level, SeverityLevel]] = {
-    Level.NOTICE: "information",
-    Level.WARNING: "warning",
-    Level.HIGH: "warning",
-    Level.EMERGENCY: "error",
-    Level.OVERFLOW: "error",
-}
 
 
 def _commands() -> type[Provider]:
@@ -257,8 +249,16 @@ class CtxtopApp(App[None]):
         """The first scan is over and on the screen."""
         return self._fleet is not None and self._fleet.has_read_all
 
+    @cached_property
+    def herald(self) -> Herald:
+        """Who tells of what the feed says."""
+        from .herald import Herald
+
+        return Herald(self)
+
     def on_unmount(self) -> None:
         """End the threads."""
+        self.herald.stop()
         self.works.stop()
         self.feed.stop()
 
@@ -273,28 +273,33 @@ class CtxtopApp(App[None]):
         from .screens.page import Page
 
         self.view = event.view
+        self.herald.see(event.view)
         self.fleet.show_view(event.view)
         if isinstance(self.screen, Page):
             self.screen.show_view(event.view)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:
+        self.herald.hear_progress(event.progress)
         self.fleet.show_progress(event.progress)
 
     @on(Troubled)
     def _show_trouble(self, event: Troubled) -> None:
+        self.herald.hear_trouble(event.trouble)
         self.fleet.show_trouble(event.trouble)
 
     @on(Noted)
-    def _toast_notice(self, event: Noted) -> None:
-        self.notify(one_line(str(event.notice)), timeout=TOAST_S, markup=False)
+    def _tell_note(self, event: Noted) -> None:
+        self.herald.hear_note(event.notice)
 
     @on(Eased)
     def _end_trouble(self, event: Eased) -> None:
+        self.herald.hear_ease(event.place)
         self.fleet.end_trouble(event.place)
 
     @on(Stopped)
     def _show_stop(self) -> None:
+        self.herald.hear_stop()
         self.fleet.show_stop()
 
     @on(Answered)
@@ -302,20 +307,8 @@ class CtxtopApp(App[None]):
         event.deliver()
 
     @on(LevelReached)
-    def _toast_level(self, event: LevelReached) -> None:
-        warning = event.found.warning
-        in_use = warning.point.tokens or 0
-        whose = "an agent of " if event.found.agent_id else ""
-        reached = percent(warning.threshold)
-        if warning.line.of is Base.TOKENS and warning.ratio:
-            reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
-        self.notify(
-            f"{whose}{one_line(event.title)}\n{percent(warning.ratio)} of the window is in use",
-            title=f"{warning.level.value}: {reached} reached",
-            severity=_SEVERITIES[warning.level.severity],
-            timeout=TOAST_S,
-            markup=False,
-        )
+    def _tell_level(self, event: LevelReached) -> None:
+        self.herald.hear_level(event.title, event.found)
 
     def _tell(self, notice: str) -> None:
         self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
@@ -393,6 +386,9 @@ class CtxtopApp(App[None]):
         yield SystemCommand(
             "First steps", "what ctxtop does, and what it never touches", self.action_welcome
         )
+        yield SystemCommand(
+            "Send a test notice", "toast, bell and desktop, as notify.* says", self.herald.test
+        )
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
 
@@ -428,6 +424,11 @@ class CtxtopApp(App[None]):
         from .palette import Jumps
 
         self.push_screen(CommandPalette([Jumps], placeholder="Go to a session …"))
+
+    def write_sequence(self, sequence: str) -> None:
+        """Send an escape sequence to the terminal, as Textual sends a copied text."""
+        if self._driver is not None and not self.is_headless and not self.is_web:
+            self._driver.write(sequence)
 
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""

@@ -29,7 +29,26 @@ def _saves(app: CtxtopApp) -> Page:
     from .screens.saves import SavesScreen
 
     saves = app.view.saves if app.view else None
-    return SavesScreen(saves, app.size.width, app.now_ms())
+    return SavesScreen(saves, app.now_ms())
+
+
+def _policy(app: CtxtopApp) -> Page:
+    from .screens.policy import PolicyScreen
+
+    session = app.marked_session
+    return PolicyScreen(session.cwd if session else None)
+
+
+def _log(app: CtxtopApp) -> Page:
+    from .screens.log import LogScreen
+
+    return LogScreen()
+
+
+def _doctor(app: CtxtopApp) -> Page:
+    from .screens.doctor import DoctorScreen
+
+    return DoctorScreen()
 
 
 def _agents(app: CtxtopApp) -> Page:
@@ -80,4 +99,9 @@ DESTINATIONS: Final = (
     Destination("recover", "r", "Recover", "mend a session that is too long", _recover),
     Destination("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
+    Destination(
+        "policy", "P", "Policy", "what is set, where it was said, and to change it", _policy
+    ),
+    Destination("log", "L", "Log", "what was read, set aside and told", _log),
+    Destination("doctor", "D", "Doctor", "whether ctxtop can do its work here", _doctor),
 )

@@ -284,6 +284,11 @@ class Feed:
 
         return self._policy_files.policies if self._policy_files else COMMON
 
+    def look_at_policy(self) -> None:
+        """Take what was changed in a policy's file over at the collector's next look."""
+        if self._policy_files is not None:
+            self._policy_files.look_soon()
+
     def _answer(self, db: sqlite3.Connection) -> None:
         with self._lock:
             questions, self._questions = self._questions, []

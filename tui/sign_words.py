@@ -11,8 +11,8 @@ from .agent_rows import AGENT_SIGNS
 from .compliance_words import SIGNS, WORDS
 from .formats import NOTHING
 from .gauge import MARK, TRIGGER
-from .replaced_lines import SIGNS as THING_SIGNS
 from .operation_rows import BOUND, OFF, ON, SOME, STAYS
+from .replaced_lines import SIGNS as THING_SIGNS
 from .session_rows import SESSION_SIGNS
 from .summary_list_rows import KIND_SIGNS
 from .summary_report import kind_words

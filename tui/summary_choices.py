@@ -1,4 +1,4 @@
-"""Which summaries can be exported together: the one in sight, the marked ones, all that are shown."""
+"""Which summaries can be exported together: the one in sight, the marked ones, all shown."""
 
 from __future__ import annotations
 

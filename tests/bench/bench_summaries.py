@@ -29,7 +29,7 @@ SUMMARIES: Final = 10_000
 SESSIONS: Final = 200
 KEYS: Final = 60
 BUDGET_MS: Final = 100
-"""For a key, at the 95th percentile (issue 7)."""
+"""For a key, at the 95th percentile."""
 
 
 def make(store: Path) -> None:
@@ -89,7 +89,7 @@ async def measure(places: Places) -> bool:
         for words in ("p", "pool", "pool src", '"waits for" 17', "kind:b pool", "-pool"):
             start = time.perf_counter()
             bar.value = words
-            await until(lambda words=words: screen._listing.wanted.words == words)
+            await until(lambda words=words: _searched(screen) == words)  # type: ignore[misc]
             spans.append(_ms(start))
         print(f"a search {_said(spans)}")
         app.exit()
@@ -112,6 +112,10 @@ async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:
             spans.append(_ms(start))
     print(f"{name:<12} {_said(spans)}")
     return statistics.quantiles(spans, n=20)[-1] < BUDGET_MS
+
+
+def _searched(screen: SummariesScreen) -> str:
+    return screen._listing.wanted.words if screen._listing else ""
 
 
 def _ms(start: float) -> float:

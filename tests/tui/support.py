@@ -162,6 +162,11 @@ class Opened:
         return [session.title for session in self.app.fleet._shown]
 
     @property
+    def is_home(self) -> bool:
+        """No page and no question lies above the sessions."""
+        return self.app.screen is self.app.fleet
+
+    @property
     def status(self) -> str:
         """The line at the top as it is drawn."""
         line = self.app.fleet.query_one(StatusLine)

@@ -13,13 +13,12 @@ from ctxtop.tui.screens.export import ExportScreen
 from ctxtop.tui.screens.session import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.tab_line import TabLine, TabName
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from .comparing import compare, counted, every_look, named
 from .support import opened
 from .test_hostile import HOSTILE, hostile_session, is_harmless
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file
-from textual.widgets import Input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,7 +176,7 @@ async def test_enter_opens_an_agent_or_its_session_and_esc_comes_back(demo: Stag
         await it.press("g", "enter")
         await it.until(lambda: isinstance(it.app.screen, SessionScreen))
         await it.press("escape", "escape")
-        assert it.app.screen is it.app.fleet
+        assert it.is_home
 
 
 async def test_a_goes_from_this_session_to_the_live_ones_to_all(demo: Stage) -> None:
@@ -216,7 +215,11 @@ async def test_a_filter_v_and_the_sort(demo: Stage) -> None:
         await it.press("slash", *"zzz", "down")
         assert "no agent matches “zzz”; Esc shows all" in it.words
         await it.press("escape")
-        for order, first in (("newest", "clobbered"), ("fullest", ""), ("largest result", "docs-writer")):
+        for order, first in (
+            ("newest", "clobbered"),
+            ("fullest", ""),
+            ("largest result", "docs-writer"),
+        ):
             await it.press("s")
             assert order in it.lines[1]
             assert first in rows(it)[1]

@@ -108,7 +108,7 @@ async def test_enter_reads_one_whole_and_esc_leads_back_to_its_row(demo: Stage) 
         await it.press("escape")
         assert screen.rows.place == 1
         await it.press("escape")
-        assert it.app.screen is it.app.fleet
+        assert it.is_home
 
 
 async def test_a_search_finds_words_marks_them_and_counts_them(demo: Stage) -> None:
@@ -318,7 +318,7 @@ async def test_nothing_yet_says_what_to_do(stage: Stage) -> None:
         await it.press("j", "enter", "d", "y", "x", "equals_sign", "n", "space", "z", "z")
         assert isinstance(it.app.screen, SummariesScreen)
         await it.press("escape")
-        assert it.app.screen is it.app.fleet
+        assert it.is_home
 
 
 async def test_hostile_words_are_harmless_everywhere(stage: Stage) -> None:

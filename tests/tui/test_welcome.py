@@ -135,7 +135,9 @@ async def test_how_it_looks(demo: Stage, size: tuple[int, int], theme: str) -> N
         it.app.action_welcome()
         await it.until(lambda: is_welcome(it))
         # The folder's name differs from run to run.
-        for line, words in zip(it.app.screen.query("#touched .words"), ("~/.claude", "~/.state"), strict=False):
+        for line, words in zip(
+            it.app.screen.query("#touched .words"), ("~/.claude", "~/.state"), strict=False
+        ):
             line.update(words)  # type: ignore[attr-defined]
         await it.calm()
         compare(it, named("welcome", size, theme))

@@ -14,7 +14,6 @@ from ...core.cost import estimate_cost
 from ...core.store import queries, spending_queries
 from ...core.store.answer_queries import given
 from ..given_lines import given_to_agents, injected
-from ..settings import keymap_of
 from . import as_json
 from .cells import shorten
 from .client_commands import hook, statusline
@@ -25,8 +24,11 @@ from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys
+from .log_command import log
+from .notify_command import notify
 from .options import chosen, common, dashboard, reading, refuse, session
-from .reading import open_reading, policy_of
+from .policy_commands import policy
+from .reading import open_reading
 from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
@@ -34,8 +36,8 @@ from .saves_command import saves
 from .serve_command import serve
 from .start import open_dashboard, resolve
 from .steered import steered
-from .timeline_command import evidence, timeline
 from .summaries_command import summaries
+from .timeline_command import evidence, timeline
 from .trigger_command import trigger
 from .undo_command import undo
 
@@ -234,22 +236,6 @@ def totals(context: click.Context) -> int:
 
 @group.command()
 @reading
-@session
-@click.pass_context
-def policy(context: click.Context, *, session: str | None) -> int:
-    """Show every value of the policy and where it comes from.
-
-    Of the folder one stands in, or of a session's.
-    """
-    found, notices = policy_of(chosen(context), session)
-    keymap = keymap_of(found)
-    notices = (*notices, *(keymap.notices if keymap else ()))
-    record = as_json.policy(found, notices)
-    return _emit(context, record, lambda: _table().policy(found, notices))
-
-
-@group.command()
-@reading
 @click.pass_context
 def doctor(context: click.Context) -> int:
     """Check that ctxtop can do its work here. Code 1 where something is in its way."""
@@ -271,6 +257,9 @@ def doctor(context: click.Context) -> int:
 
 
 group.add_command(findings)
+group.add_command(policy)
+group.add_command(log)
+group.add_command(notify)
 group.add_command(compact)
 group.add_command(trigger)
 group.add_command(recover_session)

@@ -301,9 +301,7 @@ class AgentsScreen(Page):
         document = self._pane.document()
         if document:
             choice = Choice(f"the {self._tab} that are shown", self._tab, lambda: (document,))
-            self.app.push_screen(
-                ExportScreen(self._tab, (choice,), self._tab, self.app.now_ms())
-            )
+            self.app.push_screen(ExportScreen(self._tab, (choice,), self._tab, self.app.now_ms()))
         else:
             self.app.notify("there is nothing to export", markup=False)
 

@@ -37,7 +37,9 @@ class AskClientScreen(ModalScreen[str | None]):
         Binding(
             "up", "app.focus_previous", "Other", show=False, tooltip="the one before", id="previous"
         ),
-        Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the next one", id="next"),
+        Binding(
+            "right,down", "app.focus_next", "Other", show=False, tooltip="the next one", id="next"
+        ),
     ]
 
     def __init__(self, session: Session) -> None:

@@ -97,7 +97,9 @@ class ExportScreen(ModalScreen[None]):
         for number, choice in enumerate(self._choices):
             chosen = number == self._chosen
             sign = "●" if chosen else "○"
-            parts.append(Content.styled(f" {sign} {choice.words}", "bold $accent" if chosen else "$quiet"))
+            parts.append(
+                Content.styled(f" {sign} {choice.words}", "bold $accent" if chosen else "$quiet")
+            )
         self.query_one("#scopes", Static).update(Content("\n").join(parts))
 
     def _say(self, words: str) -> None:

@@ -33,12 +33,6 @@ class FoldList(RowList):
         """Say at which cell of which rows there is a sign to click at."""
         self._fold_cells = cells
 
-    def mark(self, key: str) -> None:
-        """Mark a row, where it is shown."""
-        for place, row in enumerate(self._shown):
-            if row.key == key:
-                self.rows.highlighted = place
-
     def on_click(self, event: events.Click) -> None:
         """Fold where the sign was clicked."""
         row = event.style.meta.get("option")
