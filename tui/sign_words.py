@@ -11,6 +11,7 @@ from .compliance_words import SIGNS, WORDS
 from .formats import NOTHING
 from .gauge import MARK, TRIGGER
 from .session_rows import SESSION_SIGNS
+from .timeline_lines import CURSOR, CUT, MARK_SIGNS, MARK_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +55,15 @@ def signs() -> tuple[Part, ...]:
         ),
         ("Signs: agents", _merged((AGENT_SIGNS[each][0], _AGENTS[each]) for each in _AGENTS)),
         ("Signs: verdicts", _merged((SIGNS[each], WORDS[each]) for each in WORDS)),
+        (
+            "Signs: a session's timeline",
+            (
+                *((MARK_SIGNS[each][0], MARK_WORDS[each]) for each in MARK_WORDS),
+                (CUT, "compacted here, with the sizes before and after"),
+                (CURSOR, "the turn that is looked at"),
+                ("✂", "something later says the same: it can go without loss"),
+            ),
+        ),
         ("Signs: bars and numbers", _NUMBERS),
     )
 

@@ -23,6 +23,7 @@ from .emit import emit as _emit
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys
+from .lens_command import lens
 from .options import chosen, common, dashboard, reading, refuse, session
 from .reading import open_reading, policy_of
 from .receipts_command import receipts
@@ -228,6 +229,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
 
 group.add_command(timeline)
 group.add_command(evidence)
+group.add_command(lens)
 group.add_command(inject)
 
 
