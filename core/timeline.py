@@ -146,6 +146,18 @@ def buckets(timeline: Timeline, start: int, stop: int, places: int) -> list[Buck
     return found
 
 
+def continues(timeline: Timeline, before: Timeline) -> bool:
+    """Say whether a timeline begins with all turns of the one that was read before."""
+    count = len(before.turns)
+    return timeline.turns[: count - 1] == before.turns[: count - 1] and (
+        not count or (len(timeline.turns) >= count and _is_same(timeline, before, count - 1))
+    )
+
+
+def _is_same(timeline: Timeline, before: Timeline, place: int) -> bool:
+    return timeline.turns[place].mark == before.turns[place].mark
+
+
 def settled(timeline: Timeline) -> Timeline:
     """Let a timeline end with what is in context now.
 

@@ -9,6 +9,7 @@ from textual.content import Content
 from ..core import thrash
 from .formats import NOTHING, age, fit, fit_right, middle, one_line, tokens
 from .sections import Listing, heading, lines, quiet
+from .timeline_lines import CUT
 from .told_lines import many, steered_lines, told_lines
 from .widgets.row_list import Row
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..core.told import Told
     from .session_known import Known
 
-CUT: Final = "↻"
 WHEN_CELLS: Final = 11
 TRIGGER_CELLS: Final = 7
 SIZES_CELLS: Final = 18

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .formats import one_line
+from .told_lines import use_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,5 +57,4 @@ def _names(names: list[str]) -> Iterator[str]:
 
 
 def _file(use: FileUse) -> str:
-    done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
-    return f"{use.path} ({', '.join(what for what, count in done if count) or 'named'})"
+    return f"{use.path} ({use_words(use) or 'named'})"

@@ -11,7 +11,7 @@ from ..core import thrash
 from .compaction_rows import cut_words, when_words
 from .formats import bar, fit, fit_right, middle, one_line, percent, tokens
 from .sections import Listing, heading, lines, quiet
-from .told_lines import many, refilled
+from .told_lines import many, refilled, use_words
 from .widgets.row_list import Row
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def _count(counts: Counts, name: str) -> int:
 
 
 def _file(use: FileUse) -> str:
-    done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
-    said = ", ".join(f"{what} {count}×" for what, count in done if count)
+    said = use_words(use)
     return f"{use.path} ({said})" if said else use.path
 
 

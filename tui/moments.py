@@ -36,6 +36,10 @@ class Moments:
     def __init__(self) -> None:
         self._found: dict[int | None, Moment] = {}
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._found.clear()
+
     def get(self, turn: Turn | None) -> Moment | None:
         """Give what was looked up."""
         return self._found.get(_key(turn))

@@ -16,6 +16,7 @@ from .replaced_lines import SIGNS as THING_SIGNS
 from .session_rows import SESSION_SIGNS
 from .summary_list_rows import KIND_SIGNS
 from .summary_report import kind_words
+from .timeline_lines import CURSOR, CUT, MARK_SIGNS, MARK_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,6 +80,12 @@ def signs() -> tuple[Part, ...]:
             (
                 *((KIND_SIGNS[kind], kind_words(kind)) for kind in KIND_SIGNS),
                 *((THING_SIGNS[each], _THINGS[each]) for each in THING_SIGNS),
+            "Signs: a session's timeline",
+            (
+                *((MARK_SIGNS[each][0], MARK_WORDS[each]) for each in MARK_WORDS),
+                (CUT, "compacted here, with the sizes before and after"),
+                (CURSOR, "the turn that is looked at"),
+                ("✂", "something later says the same: it can go without loss"),
             ),
         ),
         ("Signs: bars and numbers", _NUMBERS),

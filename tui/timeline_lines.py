@@ -49,6 +49,16 @@ MARK_SIGNS: Final = {
     MarkKind.REFUSAL: ("!", "bold $level-emergency"),
     MarkKind.MODEL: ("◇", "$secondary"),
 }
+MARK_WORDS: Final = {
+    MarkKind.STARTED: "an agent started",
+    MarkKind.RETURNED: "an agent returned",
+    MarkKind.FAILED: "an agent failed, or did not compress its result",
+    MarkKind.WARNING: "a level was reached",
+    MarkKind.REFUSAL: "the API refused the prompt",
+    MarkKind.MODEL: "another model answers",
+}
+"""What the signs below a timeline mean."""
+
 CUT: Final = "↻"
 CURSOR: Final = "◆"
 

@@ -75,9 +75,13 @@ def _rest(shown: list[str], count: int) -> list[str]:
 
 
 def _file(use: FileUse) -> str:
+    return f"{use.path} ({use_words(use)}; line {use.line})"
+
+
+def use_words(use: FileUse) -> str:
+    """Say what was done with a file, and how often."""
     done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
-    said = ", ".join(f"{what} {count}×" for what, count in done if count)
-    return f"{use.path} ({said}; line {use.line})"
+    return ", ".join(f"{what} {count}×" for what, count in done if count)
 
 
 def refilled(culprit: Culprit | None) -> str:

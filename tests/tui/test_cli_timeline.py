@@ -109,3 +109,13 @@ def test_every_claim_is_told_with_how_it_stands(run: Callable[..., Ended]) -> No
     out = run("evidence", SESSION).out
     assert "in context" in out
     assert "✓  window" in out
+
+
+def test_the_lens_tells_what_was_kept_and_forgotten(run: Callable[..., Ended]) -> None:
+    found = json.loads(run("lens", SESSION, "--json").out)
+    assert (found["pre_tokens"], found["post_tokens"]) == (190_000, 9_000)
+    assert set(found["kept"]) == set(found["forgotten"])
+    ended = run("lens", SESSION)
+    assert ended.out.startswith("auto: 190 k → ≈9 k")
+    assert run("lens", SESSION, "--boundary", "zzz").code == 1
+    assert "Our conversation" not in run("lens", SESSION).out

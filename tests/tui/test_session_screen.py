@@ -189,9 +189,7 @@ async def test_the_brackets_go_to_what_happened(demo: Stage) -> None:
         await open_page(it, STORY)
         timeline = graph(it).timeline
         assert timeline
-        places = sorted(
-            {cut.turn for cut in timeline.cuts} | {mark.turn for mark in timeline.marks}
-        )
+        places = sorted({cut.turn for cut in timeline.cuts} | {one.turn for one in timeline.marks})
         seen = []
         for _ in places:
             await it.press("left_square_bracket")

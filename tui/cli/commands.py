@@ -26,6 +26,7 @@ from .inject_command import inject
 from .keys_command import keys
 from .log_command import log
 from .notify_command import notify
+from .lens_command import lens
 from .options import chosen, common, dashboard, reading, refuse, session
 from .policy_commands import policy
 from .reading import open_reading
@@ -219,6 +220,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
 
 group.add_command(timeline)
 group.add_command(evidence)
+group.add_command(lens)
 group.add_command(inject)
 
 

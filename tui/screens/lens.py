@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ..forgotten_prompt import forgotten_prompt
+from ..formats import one_line
 from ..lens_rows import kinds_of, lens_listing, lens_words, sizes, thing_of
 from ..sections import heading, lines, quiet
 from ..timeline_lines import day
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ...core.store.rows import CompactionRow
     from ...core.told import Told
 
+GONE: Final = "the transcript holds it no more: what was kept is not known"
 NO_SUMMARY: Final = "No summary follows it in the transcript."
 KEPT_LATER: Final = "what was kept is being looked up …"
 NOTHING_LOST: Final = "Nothing that is looked for stood before it: no file, name, rule or decision."
@@ -92,16 +94,15 @@ class LensScreen(Page):
         self.query_one("#beside").border_title = "² The summary"
         self.query_one("#rows", RowList).rows.focus()
         self.draw()
-        session_id, projects = self._session.session_id, self.app.places.folder.projects
-        uuid, agent_id = self._row.uuid, self._row.agent_id
-        self.look_up(lambda db: _halves(db, projects, session_id, agent_id, uuid), self._take)
+        projects, row = self.app.places.folder.projects, self._row
+        self.look_up(lambda db: _halves(db, projects, row), self._take)
 
     @property
     def is_whole(self) -> bool:
         """What was kept is shown, or why not."""
         return self._note != KEPT_LATER
 
-    def _take(self, found: Halves | Trouble | None) -> None:
+    def _take(self, found: Halves | Trouble | str) -> None:
         from ...core.kept_at import Halves
 
         rows = self.query_one("#rows", RowList)
@@ -109,7 +110,7 @@ class LensScreen(Page):
         if isinstance(found, Halves):
             self._halves, self._note = found, ""
         else:
-            self._note = str(found) if found else "the transcript holds it no more"
+            self._note = one_line(str(found))
         self.draw()
         if is_untouched:
             rows.mark_first()
@@ -177,16 +178,10 @@ class LensScreen(Page):
         self.app.push_screen(ReadingScreen(*crumbs, content=content, session_id=self.session_id))
 
 
-def _halves(
-    db: sqlite3.Connection, projects: Path, session_id: str, agent_id: str | None, uuid: str
-) -> Halves | None:
-    from ...collectors.transcripts.conversation import entries_from
-    from ...core.kept_at import halves_at
-    from ...core.store.request_queries import transcript
+def _halves(db: sqlite3.Connection, projects: Path, row: CompactionRow) -> Halves | str:
+    from ...collectors.halves import read_halves
 
-    found = transcript(db, session_id, agent_id)
-    if found is None:
-        return None
-    entries = entries_from(projects / found[1])
-    own = (each for each in entries if agent_id is not None or not each.sidechain)
-    return halves_at(own, uuid)
+    try:
+        return read_halves(db, projects, row) or GONE
+    except OSError as error:
+        return f"what was kept cannot be read: {error.strerror or error}"

@@ -185,9 +185,13 @@ class SessionScreen(Page):
         )
 
     def _take(self, found: tuple[Known, Timeline]) -> None:
-        from ...core.timeline import settled
+        from ...core.timeline import continues, settled
 
-        self._known, self._timeline = found
+        before, self._known, self._timeline = self._timeline, *found
+        if before is not None and not continues(self._timeline, before):
+            # The file was written anew: its places are others.
+            self._moments.clear()
+            self._texts.clear()
         self._graph.show(settled(self._timeline))
         self.draw()
         self._rest()
