@@ -120,6 +120,7 @@ class SummaryList(ScrollView, can_focus=True):
         self._heads: dict[int, Head] = {}
         self._asked: set[int] = set()
         self._drawn: dict[int, list[Content]] = {}
+        self._strips: dict[tuple[int, int, str], Strip] = {}
         self._width = 0
         self.marks: dict[int, None] = {}
         """The marked summaries, in the order in which they were marked."""
@@ -166,37 +167,44 @@ class SummaryList(ScrollView, can_focus=True):
     def redraw(self) -> None:
         """Draw the rows again: what is known beside them has changed."""
         self._drawn.clear()
+        self._strips.clear()
         self.refresh()
 
     def take(self, heads: Iterable[Head]) -> None:
         """Keep what was read."""
         if len(self._heads) > KEPT_HEADS:
             self._heads.clear()
-            self._drawn.clear()
         for head in heads:
             self._heads[head.summary_id] = head
             self._asked.discard(head.summary_id)
-            self._drawn.pop(head.summary_id, None)
-        self.refresh()
+        self.redraw()
 
     # Drawing.
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of what is in sight."""
         width = self.size.width
-        line = self.scroll_offset.y + y
-        style = self.visual_style
-        found = self._layout.at(line)
+        found = self._layout.at(self.scroll_offset.y + y)
         if found is None:
-            return Strip.blank(width, style.rich_style)
+            return Strip.blank(width, self.visual_style.rich_style)
         day, place, inside = found
         if place is None:
-            content = day_line(day, self._width)
-        else:
-            if place == self.place:
-                name = "cursor" if self.has_focus else "blurred"
-                style = self.get_visual_style(f"summary-list--{name}")
-            content = self._row(place, inside)
+            return self._strip(day_line(day, self._width), "")
+        name = ""
+        if place == self.place:
+            name = "summary-list--cursor" if self.has_focus else "summary-list--blurred"
+        summary_id, _ = self._places[place]
+        if summary_id not in self._heads:
+            return self._strip(self._row(place, inside), name)
+        key = summary_id, inside, name
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._strip(self._row(place, inside), name)
+        return strip
+
+    def _strip(self, content: Content, name: str) -> Strip:
+        width = self.size.width
+        style = self.get_visual_style(name) if name else self.visual_style
         (strip, *_) = Visual.to_strips(self, content, width, 1, style, pad=True)
         return strip.crop_extend(0, width, style.rich_style)
 
@@ -238,11 +246,12 @@ class SummaryList(ScrollView, can_focus=True):
         """Lay the rows out for another width; the one with the cursor stays in sight."""
         if self.scrollable_content_region.width != self._width:
             self._lay_out()
-            self._drawn.clear()
+            self.redraw()
         self._keep_in_sight()
 
     def notify_style_update(self) -> None:
         """Draw in the colours of another theme."""
+        self._strips.clear()
         self.refresh()
         super().notify_style_update()
 
@@ -309,17 +318,14 @@ class SummaryList(ScrollView, can_focus=True):
             del self.marks[chosen]
         else:
             self.marks[chosen] = None
-        self._drawn.pop(chosen, None)
-        self.refresh()
+        self.redraw()
         self.post_message(self.MarksChanged())
         self.place += 1
 
     def clear_marks(self) -> None:
         """Take all marks away."""
-        for each in self.marks:
-            self._drawn.pop(each, None)
         self.marks.clear()
-        self.refresh()
+        self.redraw()
         self.post_message(self.MarksChanged())
 
     def on_click(self, event: events.Click) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 CURRENT: Final = "bold $background on $accent"
 """The passage that a person went to."""
 
+KEPT_STRIPS: Final = 2_000
+"""Lines that are remembered as they were drawn: some screens of them."""
+
 ABOVE: Final = 3
 """Lines that stay in sight above a passage that a person goes to."""
 
@@ -89,6 +92,7 @@ class TextPane(ScrollView, can_focus=True):
         self._lines: Sequence[Content] = ()
         self._current: Passage | None = None
         self._width = 0
+        self._strips: dict[int, Strip] = {}
 
     @property
     def room(self) -> int:
@@ -104,6 +108,7 @@ class TextPane(ScrollView, can_focus=True):
         """Show other lines, from `top` on; without it the place stays what it is."""
         self._lines = lines
         self._current = None
+        self._strips.clear()
         self.virtual_size = Size(self.room, len(lines))
         if top is not None:
             self.jump(top)
@@ -112,6 +117,7 @@ class TextPane(ScrollView, can_focus=True):
     def go_to(self, passage: Passage) -> None:
         """Bring a passage into sight, and mark it."""
         self._current = passage
+        self._strips.clear()
         self.go_to_line(passage.line)
         self.refresh()
 
@@ -144,11 +150,18 @@ class TextPane(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of what is in sight."""
-        width = self.size.width
         number = self.scroll_offset.y + y
-        style = self.visual_style
         if not 0 <= number < len(self._lines):
-            return Strip.blank(width, style.rich_style)
+            return Strip.blank(self.size.width, self.visual_style.rich_style)
+        strip = self._strips.get(number)
+        if strip is None or strip.cell_length != self.size.width:
+            if len(self._strips) > KEPT_STRIPS:
+                self._strips.clear()
+            strip = self._strips[number] = self._draw(number)
+        return strip
+
+    def _draw(self, number: int) -> Strip:
+        width, style = self.size.width, self.visual_style
         line = self._lines[number]
         marked = self._current
         if marked is not None and marked.line == number:
@@ -170,5 +183,6 @@ class TextPane(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         """Draw in the colours of another theme."""
+        self._strips.clear()
         self.refresh()
         super().notify_style_update()
