@@ -80,6 +80,9 @@ def signs() -> tuple[Part, ...]:
             (
                 *((KIND_SIGNS[kind], kind_words(kind)) for kind in KIND_SIGNS),
                 *((THING_SIGNS[each], _THINGS[each]) for each in THING_SIGNS),
+            ),
+        ),
+        (
             "Signs: a session's timeline",
             (
                 *((MARK_SIGNS[each][0], MARK_WORDS[each]) for each in MARK_WORDS),

@@ -245,13 +245,15 @@ def compacted(stage: Stage) -> Told:
 
 
 def too_long(stage: Stage) -> Told:
-    """Tell a session that grew too long, was compacted twice in vain and gave up."""
+    """Tell a session that was compacted twice, read too much at once and gave up."""
     talk, path = stage.talk(), stage.shown
     turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
     talk.cost()
     talk.prompt("Now read the 1997 export as well, all of it.")
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 41_300), path)
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 9_260), path)
+    for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 164_300, 4)):
+        use_tool(stage, talk, tokens)
     talk.too_long(210_000)
     return truth_of(talk)
 

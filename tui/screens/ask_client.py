@@ -35,7 +35,12 @@ class AskClientScreen(ModalScreen[str | None]):
             id="leave",
         ),
         Binding(
-            "up", "app.focus_previous", "Other", show=False, tooltip="the one before", id="previous"
+            "left,up",
+            "app.focus_previous",
+            "Other",
+            show=False,
+            tooltip="the one before",
+            id="previous",
         ),
         Binding(
             "right,down", "app.focus_next", "Other", show=False, tooltip="the next one", id="next"
