@@ -45,7 +45,9 @@ async def test_a_session_is_found_by_its_title_and_opened(demo: Stage) -> None:
     async with opened(demo) as it:
         await palette(it, "colon")
         await it.press(*"p95 search")
-        await it.until(lambda: "Search p95 below 120 ms" in it.words and "Go to session" in it.words)
+        await it.until(
+            lambda: "Search p95 below 120 ms" in it.words and "Go to session" in it.words
+        )
         await it.press("down", "enter")
         await it.until(lambda: isinstance(it.app.screen, Page))
         assert "Search p95" in it.lines[0]
