@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Footer, Static
@@ -42,7 +42,7 @@ class WelcomeScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the words above what one can begin with."""
         places = self.app.places
-        with VerticalScroll(id="welcome", can_focus=False):
+        with Vertical(id="welcome"):
             yield Static(WHAT, markup=False)
             with Vertical(id="touched"):
                 for label, words in touched(places.config_dir, places.store):
