@@ -24,9 +24,9 @@ from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys
+from .lens_command import lens
 from .log_command import log
 from .notify_command import notify
-from .lens_command import lens
 from .options import chosen, common, dashboard, reading, refuse, session
 from .policy_commands import policy
 from .reading import open_reading
