@@ -10,8 +10,9 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import msgspec
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -21,6 +22,7 @@ from ..core.levels import Base, Level
 from .destinations import DESTINATIONS
 from .feed import Feed
 from .formats import one_line, percent, tokens
+from .kept import KeptFile
 from .messages import (
     Answered,
     Eased,
@@ -123,6 +125,9 @@ class CtxtopApp(App[None]):
         """The newest."""
         self.works: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
+        self._kept_file: Final = KeptFile(places.store)
+        self.kept = self._kept_file.read()
+        """What a person arranged."""
         self._notice: Final = notice
         for theme in THEMES:
             self.register_theme(theme)
@@ -276,6 +281,11 @@ class CtxtopApp(App[None]):
         sessions = self.view.sessions if self.view else ()
         return next((each for each in sessions if each.session_id == session_id), None)
 
+    def keep(self, **changes: Any) -> None:  # noqa: ANN401 -- fields of Kept
+        """Keep what a person arranged for the next start."""
+        self.kept = kept = msgspec.structs.replace(self.kept, **changes)
+        self.works.do(lambda: self._kept_file.write(kept), lambda _: None)
+
     def action_next_theme(self) -> None:
         """Change to the next of our themes."""
         names = [theme.name for theme in THEMES]
@@ -293,6 +303,8 @@ class CtxtopApp(App[None]):
         if fleet is not None and screen is fleet:
             yield SystemCommand("Filter sessions", "Show those that match", fleet.action_filter)
             yield SystemCommand("Sort sessions", "In another way", fleet.action_sort)
+            yield SystemCommand("Group sessions", "By project, or not", fleet.action_group)
+            yield SystemCommand("Pin a session", "It stays on top, or no longer", fleet.action_pin)
             yield SystemCommand("Pause or go on", "Stand still", fleet.action_pause)
             yield SystemCommand("Zoom", "The pane with the focus alone", fleet.action_zoom)
 

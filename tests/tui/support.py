@@ -105,7 +105,7 @@ class Opened:
             return (
                 view is not None
                 and view.scanned
-                and view.wish.session_id == self.pane("sessions").key
+                and view.wish.session_id == self.app.fleet.marked
                 and view.wish.search == self.app.fleet.search
             )
 
@@ -146,7 +146,7 @@ class Opened:
 
     def titles(self) -> list[str]:
         """The shown sessions' titles in their order."""
-        return [session.title for session in self.app.fleet._shown]
+        return [session.title for session in self.app.fleet.shown]
 
     @property
     def status(self) -> str:

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ..gauge import MARK
+from ..gauge import MARK, TRIGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,9 @@ _SIGNS: Final = (
     ("✗ †", "the prompt is too long, the transcript is gone"),
     ("↻2", "compacted twice"),
     ("4 ✗1", "of four agents one did not compress its result"),
-    (MARK, "on a bar: 70 and 80 % of the window"),
+    ("◆ ↑", "marked with others, pinned to the top"),
+    (f"{MARK} {TRIGGER}", "on a bar: 70 and 80 % of the window, where the client compacts"),
+    ("warm cold", "whether the next request is read from the prompt cache"),
     ("≈", "an estimate; without it the number is the API's"),
     ("–", "not known yet"),
 )

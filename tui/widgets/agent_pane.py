@@ -26,8 +26,16 @@ LEADER: Final = "/"
 class AgentPane(RowList):
     """Pane 2."""
 
+    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id, number=number, name=name)
+        self._drawn: tuple[object, ...] = ()
+
     def show(self, session: Session | None, agents: Sequence[Agent], now_ms: int) -> None:
-        """Draw the tree of one session."""
+        """Draw the tree of one session; the same tree is not drawn again."""
+        look = session, tuple(agents), self.room, now_ms
+        if look == self._drawn:
+            return
+        self._drawn = look
         self.show_head(Content(""))
         if session is None or not agents:
             self.border_title = "² Agents"
