@@ -226,7 +226,7 @@ class FleetScreen(Arranging):
         self._arranged = arrange(view.sessions, how, self._ages_at)
         pane.empty = self._empty_words(view)
         pane.show(self._arranged.entries, how, self._ages_at)
-        pane.border_subtitle = Content(f"sort: {how.order.value} ▾")
+        pane.name_border(subtitle=Content(f"sort: {how.order.value} ▾"))
         if marked and marked != pane.session_id and (session := self._session(marked)):
             # It is under a heading that is folded.
             pane.mark_heading(session.project)

@@ -38,12 +38,12 @@ class AgentPane(RowList):
         self._drawn = look
         self.show_head(Content(""))
         if session is None or not agents:
-            self.border_title = "² Agents"
+            self.name_border(Content("² Agents"))
             self.empty = "no session is marked" if session is None else "no agents in this session"
             self.show_rows([])
             return
         title = middle(session.title, max(0, self.room - TITLE_FRAME))
-        self.border_title = Content(f'² Agents of "{title}"')
+        self.name_border(Content(f'² Agents of "{title}"'))
         rows = [Row(LEADER, leader_line(session, self.room))]
         branches = grow_tree(agents)
         columns = columns_of(branches)

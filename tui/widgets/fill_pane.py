@@ -100,7 +100,7 @@ class FillPane(RowList):
         self._drawn = look
         self.show_head(Content(""))
         title = middle(session.title, max(0, self.room - TITLE_FRAME)) if session else ""
-        self.border_title = Content(f'⁴ What fills "{title}"' if session else "⁴ What fills it")
+        self.name_border(Content(f'⁴ What fills "{title}"' if session else "⁴ What fills it"))
         if isinstance(found, str):
             waiting = "looking into its transcript …" if session else "no session is marked"
             self.empty = found or waiting

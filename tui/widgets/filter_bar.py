@@ -84,6 +84,7 @@ class FilterBar(Horizontal):
     def __init__(self) -> None:
         super().__init__(id="filter")
         self._completion: Final = _Completion()
+        self._wrong = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the sign, the words, and what is wrong with them."""
@@ -115,6 +116,9 @@ class FilterBar(Horizontal):
 
     def tell(self, wrong: str) -> None:
         """Say what is wrong with the words."""
+        if wrong == self._wrong:
+            return
+        self._wrong = wrong
         self.query_one(".wrong", Static).update(Content(wrong))
 
     @on(Input.Changed)

@@ -70,6 +70,7 @@ class RowList(Vertical):
         self.border_title = f"{number} {name}"
         self._room = 0
         self._head: Content | None = None
+        self._titles: tuple[Content | None, Content | None] = (None, None)
 
     def compose(self) -> ComposeResult:
         """Lay out the head, the rows and the empty words."""
@@ -102,6 +103,15 @@ class RowList(Vertical):
         """Show the words where there are no rows."""
         if self.is_mounted:
             self.query_one(".empty", Static).update(words)
+
+    def name_border(self, title: Content | None = None, subtitle: Content | None = None) -> None:
+        """Write the border's words; None leaves them, and the same ones draw nothing again."""
+        before = self._titles
+        if title is not None and not (before[0] and before[0].is_same(title)):
+            self.border_title = title
+        if subtitle is not None and not (before[1] and before[1].is_same(subtitle)):
+            self.border_subtitle = subtitle
+        self._titles = (title or before[0], subtitle if subtitle is not None else before[1])
 
     def show_head(self, head: Content) -> None:
         """Write the line above the rows."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...core.levels import Line
     from ...core.sessions import Session
     from ..selection import Arrangement, Entry, Order
+    from ..session_columns import Layout
 
 _PLAIN: Final = Flags()
 
@@ -47,8 +48,16 @@ class SessionPane(RowList):
     def show(self, entries: Sequence[Entry], how: Arrangement, now_ms: int) -> None:
         """Draw these in this order; a line that says what it said is kept."""
         sessions = (each for each in entries if not isinstance(each, Heading))
-        self.show_head(lay_out(self.room).head(_common_lines(sessions), how.order))
-        rows = [self._row(entry, how, now_ms) for entry in entries]
+        layout, room = lay_out(self.room), self.room
+        self.show_head(layout.head(_common_lines(sessions), how.order))
+        rows = [
+            self._kept(
+                _heading(entry, room)
+                if isinstance(entry, Heading)
+                else _line(entry, layout, how, now_ms)
+            )
+            for entry in entries
+        ]
         self._drawn = {row.key: row for row in rows}
         self.show_rows(rows)
 
@@ -56,24 +65,23 @@ class SessionPane(RowList):
         """Say what a click on the head sorts by."""
         return lay_out(self.room).order_at(x)
 
-    def _row(self, entry: Entry, how: Arrangement, now_ms: int) -> LateRow:
-        row = self._heading(entry) if isinstance(entry, Heading) else self._line(entry, how, now_ms)
+    def _kept(self, row: LateRow) -> LateRow:
         before = self._drawn.get(row.key)
         return before if before is not None and before.says_as(row) else row
 
-    def _heading(self, heading: Heading) -> LateRow:
-        room = self.room
-        return LateRow(heading.key, (heading, room), partial(heading_line, heading, room))
 
-    def _line(self, session: Session, how: Arrangement, now_ms: int) -> LateRow:
-        name = session.session_id
-        flags = _PLAIN
-        if how.picked or how.pins:
-            flags = Flags(name in how.picked, name in how.pins)
-        layout = lay_out(self.room)
-        # All that a line shows.
-        look = session, layout, flags, shown_age(session, now_ms), cache_words(session, now_ms)
-        return LateRow(name, look, partial(session_line, session, layout, now_ms, flags))
+def _heading(heading: Heading, room: int) -> LateRow:
+    return LateRow(heading.key, (heading, room), partial(heading_line, heading, room))
+
+
+def _line(session: Session, layout: Layout, how: Arrangement, now_ms: int) -> LateRow:
+    name = session.session_id
+    flags = _PLAIN
+    if how.picked or how.pins:
+        flags = Flags(name in how.picked, name in how.pins)
+    # All that a line shows.
+    look = session, layout, flags, shown_age(session, now_ms), cache_words(session, now_ms)
+    return LateRow(name, look, partial(session_line, session, layout, now_ms, flags))
 
 
 def _common_lines(sessions: Iterable[Session]) -> tuple[Line, ...]:
