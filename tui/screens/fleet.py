@@ -102,6 +102,8 @@ class FleetScreen(Arranging):
         self._titles: dict[str, str] = {}
         self._ages_at = 0
         """The moment that ages are told for."""
+        self._drawn: tuple[object, ...] = ()
+        """All that the panes were drawn from."""
         self._stopped = False
         self._scan = ""
         self._pane = "sessions"
@@ -210,14 +212,20 @@ class FleetScreen(Arranging):
         view = self._view
         if view is None or not self.is_attached:
             return
-        self._draw_sessions(view)
         lower = self.query_one(LowerPanes)
-        lower.show_session(self._session(self.marked), view, self._ages_at)
-        self._titles = {session.session_id: session.title for session in view.sessions}
-        lower.show_summaries(view, self._titles, self.search, self._ages_at)
-        lower.name_panes(narrow=self.has_class("-narrow"), short=self.has_class("-short"))
+        look = view, self.how, self.search, self._ages_at, self.classes, self._rooms(), self.marked
+        if look != self._drawn:
+            self._draw_sessions(view)
+            lower.show_session(self._session(self.marked), view, self._ages_at)
+            self._titles = {session.session_id: session.title for session in view.sessions}
+            lower.show_summaries(view, self._titles, self.search, self._ages_at)
+            lower.name_panes(narrow=self.has_class("-narrow"), short=self.has_class("-short"))
+            self._drawn = (*look[:-1], self.marked)
         self._wish()
         self._draw_status()
+
+    def _rooms(self) -> tuple[int, ...]:
+        return tuple(pane.room for pane in self.query(RowList))
 
     def _draw_sessions(self, view: View) -> None:
         pane, how = self.query_one(SessionPane), self.how
