@@ -75,7 +75,7 @@ _COLUMNS: Final = (
     Column("cache", "cache", 5, 5),
 )
 
-_ONE_STATEMENT: Final = frozenset({"gauge", "level", "fill", "trigger", "until"})
+_ONE_STATEMENT: Final = frozenset({"gauge", "level", "fill", "trigger", "until", "trail"})
 """Columns that words take together where a prompt was refused."""
 
 _LONGER: Final = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PICKED: Final = "◆"
 PINNED: Final = "↑"
 
-_SIGNS: Final = {
+SESSION_SIGNS: Final = {
     Status.BUSY: ("●", "$level-calm"),
     Status.ACTIVE: ("●", "$level-calm"),
     Status.WAITING: ("▲", "bold $level-warning"),
@@ -98,7 +98,7 @@ def heading_line(heading: Heading, width: int) -> Content:
 
 def status_sign(session: Session) -> tuple[str, str]:
     """Tell what a session is doing: a sign and its style."""
-    return _SIGNS[Status.TOO_LONG] if session.too_long else _SIGNS[session.status]
+    return SESSION_SIGNS[Status.TOO_LONG] if session.too_long else SESSION_SIGNS[session.status]
 
 
 def _sign(session: Session) -> tuple[str, str]:

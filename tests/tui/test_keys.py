@@ -273,7 +273,7 @@ async def test_help_names_every_key_that_says_what_it_does(demo: Stage) -> None:
         shown = it.app.screen
         assert isinstance(shown, HelpScreen)
         for words in explained:
-            assert words in shown._text().plain
+            assert words in shown._text("").plain
         await it.press("escape")
         assert it.app.screen is it.app.fleet
 

@@ -72,12 +72,12 @@ class FleetScreen(Arranging):
             id="copy",
         ),
         Binding("z", "zoom", "Zoom", show=False, tooltip="this pane alone, or all", id="zoom"),
-        Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="sessions"),
-        Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="agents"),
+        Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="pane_1"),
+        Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="pane_2"),
         Binding(
-            "3", "pane('summaries')", "Summaries", show=False, tooltip="summaries", id="summaries"
+            "3", "pane('summaries')", "Summaries", show=False, tooltip="summaries", id="pane_3"
         ),
-        Binding("4", "pane('fills')", "Fills", show=False, tooltip="what fills it", id="fills"),
+        Binding("4", "pane('fills')", "Fills", show=False, tooltip="what fills it", id="pane_4"),
         Binding(
             "escape",
             "back",

@@ -56,21 +56,21 @@ class StatusLine(Widget):
         """Write what matters most first; who waits and what is full go to the right."""
         width = self.size.width
         right = _right(self.standing)
-        left = _left(self.standing, width - right.cell_length - 2)
+        left = left_words(self.standing, width - right.cell_length - 2)
         room = width - left.cell_length - right.cell_length - 1
         if room < 1:
             return left.truncate(width)
         return left + Content(" " * room) + right + " "
 
 
-def _left(standing: Standing, room: int) -> Content:
+def left_words(standing: Standing, room: int) -> Content:
+    """Write how things stand in so many cells; what matters least is left out first."""
     parts: list[tuple[str, str]] = [
         (f" {standing.source} ", "bold $accent"),
         (standing.state.value, _STYLES[standing.state]),
     ]
     told = sum(len(words) for words, _ in parts)
     for words, style in _counts(standing):
-        # What stands later matters less: it goes first where room is short.
         if words and told + len(words) + 3 <= room:
             parts.append((f" · {words}", style))
             told += len(words) + 3
