@@ -277,6 +277,7 @@ class CtxtopApp(App[None]):
         self.fleet.show_view(event.view)
         if isinstance(self.screen, Page):
             self.screen.show_view(event.view)
+        self.screen.call_after_refresh(self.feed.drawn)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:

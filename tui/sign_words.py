@@ -13,7 +13,7 @@ from .formats import NOTHING
 from .gauge import MARK, TRIGGER
 from .operation_rows import BOUND, OFF, ON, SOME, STAYS
 from .replaced_lines import SIGNS as THING_SIGNS
-from .session_rows import SESSION_SIGNS
+from .session_rows import PICKED, PINNED, SESSION_SIGNS
 from .summary_list_rows import KIND_SIGNS
 from .summary_report import kind_words
 from .timeline_lines import CURSOR, CUT, MARK_SIGNS, MARK_WORDS
@@ -50,6 +50,10 @@ _THINGS: Final = {
 _NUMBERS: Final = (
     (MARK, "on a bar: 70 and 80 % of the window"),
     (TRIGGER, "on a bar: where Claude Code compacts by itself"),
+    (PICKED, "marked with others: y copies all their ids"),
+    (PINNED, "pinned: stays on top"),
+    ("▁▄█", "the newest contexts, each against the largest of them"),
+    ("warm cold", "whether the next request is read from the prompt cache, and for how long"),
     ("↻2", "compacted twice"),
     ("4 ✗1", "of four agents one did not compress its result"),
     ("≈", "an estimate; without it the number is the API's"),

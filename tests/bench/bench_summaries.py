@@ -18,7 +18,7 @@ from ctxtop.core.store.writer import Writer
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.places import Places
 from ctxtop.tui.screens.summaries import SummariesScreen
-from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ async def measure(places: Places) -> bool:
         spans = []
         for words in ("p", "pool", "pool src", '"waits for" 17', "kind:b pool", "-pool"):
             start = time.perf_counter()
-            bar.value = words
+            bar.query_one(FilterInput).value = words
             await until(lambda words=words: _searched(screen) == words)  # type: ignore[misc]
             spans.append(_ms(start))
         print(f"a search {_said(spans)}")

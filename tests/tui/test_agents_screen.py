@@ -44,7 +44,7 @@ def pane(it: Opened) -> TabPane:
 
 def rows(it: Opened) -> list[str]:
     """The words of the shown tab's rows."""
-    return [row.content.plain for row in pane(it)._shown]
+    return [row.content.plain for row in pane(it).shown]
 
 
 def marked(it: Opened) -> str:
@@ -351,11 +351,11 @@ async def test_no_number_is_cut_at_any_size(demo: Stage, size: tuple[int, int]) 
         await counted(it)
         await on_page(it, LEADER)
         assert all(number in it.words for number in ("2 %", "6 lines ≈134", "41 lines ≈630"))
-        assert {row.content.cell_length for row in pane(it)._shown} == {pane(it).room}
+        assert {row.content.cell_length for row in pane(it).shown} == {pane(it).room}
         for tab in "23":
             await it.press(tab, "a", "a")
             await read(it)
-            assert {row.content.cell_length for row in pane(it)._shown} == {pane(it).room}
+            assert {row.content.cell_length for row in pane(it).shown} == {pane(it).room}
 
 
 async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from ctxtop.tui.screens.replaced import ReplacedScreen
 from ctxtop.tui.screens.summaries import SummariesScreen
 from ctxtop.tui.screens.summary import SummaryScreen
 from ctxtop.tui.widgets.chips import Chips
-from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 from textual.widgets import Input
 
 from .comparing import compare, every_look, named
@@ -63,7 +63,7 @@ def shown(it: Opened) -> list[str]:
 async def search(it: Opened, words: str) -> None:
     await it.press("slash")
     bar = page(it).query_one(FilterBar)
-    bar.value = words
+    bar.query_one(FilterInput).value = words
     await it.calm()
     await it.press("enter")
     await listed(it)

@@ -138,16 +138,13 @@ class SummariesScreen(Page):
                 yield SummaryList(KnownRow(self._where, self._verdict), id="list")
                 yield Static(id="empty", markup=False)
             yield SummaryReader(id="reader", pane_id="text")
-        yield FilterBar()
+        yield FilterBar(PLACEHOLDER)
 
     def on_mount(self) -> None:
         """Ask for all of them."""
         self.query_one("#list-pane").border_title = "¹ Summaries"
         self.query_one("#reader").border_title = "² Text"
         self.query_one("#notes").display = False
-        bar = self.query_one(FilterBar)
-        bar.display = False
-        bar.placeholder = PLACEHOLDER
         self.rows.focus()
         self._draw_chips()
 
@@ -367,11 +364,7 @@ class SummariesScreen(Page):
 
     def action_filter(self) -> None:
         """Type what to search for."""
-        bar = self.query_one(FilterBar)
-        with self.prevent(FilterBar.Typed):
-            bar.value = self._words
-        bar.display = True
-        bar.focus()
+        self.query_one(FilterBar).open(self._words)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
@@ -384,8 +377,6 @@ class SummariesScreen(Page):
 
     @on(FilterBar.Cleared)
     def _clear_bar(self) -> None:
-        with self.prevent(FilterBar.Typed):
-            self.query_one(FilterBar).value = ""
         self._search("")
         self._leave_bar()
 

@@ -35,12 +35,8 @@ class FoldList(RowList):
 
     def on_click(self, event: events.Click) -> None:
         """Fold where the sign was clicked."""
-        row = event.style.meta.get("option")
-        place = event.get_content_offset(self.rows)
-        if not isinstance(row, int) or place is None or row >= len(self._shown):
-            return
-        key = self._shown[row].key
-        cell = self._fold_cells.get(key)
-        if cell is not None and cell <= place.x <= cell + 1:
+        found = self.clicked(event)
+        cell = self._fold_cells.get(found[0]) if found else None
+        if found and cell is not None and cell <= found[1] <= cell + 1:
             event.stop()
-            self.post_message(self.Folded(self, key))
+            self.post_message(self.Folded(self, found[0]))
