@@ -112,7 +112,6 @@ class AgentsScreen(Page):
 
     def on_mount(self) -> None:
         """Read, and say so meanwhile."""
-        self.query_one(FilterBar).display = False
         for pane in self.query(TabPane):
             pane.empty = "reading …"
         self._pane.rows.focus()
