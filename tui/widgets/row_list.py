@@ -167,12 +167,6 @@ class RowList(Vertical):
         if self.key is not None and self.key != marked:
             self.post_message(self.Marked(self, self.key))
 
-    def mark(self, key: str | None) -> None:
-        """Mark a row, where it is there."""
-        keys = [row.key for row in self._shown]
-        if key in keys:
-            self.rows.highlighted = keys.index(key)
-
     def mark_first(self) -> None:
         """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
         if self._shown:
