@@ -122,7 +122,7 @@ def _row(row: CompactionRow, told: Told | None, width: int, now_ms: int) -> Cont
     room = max(0, width - fixed - named - len(sign))
     forgot = forgot_words(told)
     if told and len(forgot) > room:
-        forgot = f"forgot {_lost(told)}"
+        forgot = f"forgot {many(_lost(told), 'thing')}"
     return Content.assemble(
         (f"{CUT} ", "$accent"),
         (fit(one_line(row.trigger or "?"), named), "$quiet"),

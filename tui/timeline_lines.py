@@ -197,13 +197,17 @@ class _Picture:
             *(line for line in lines if self._rows >= ROOMY and line.level not in _LABELLED),
             *(line for level in reversed(_LABELLED) for line in lines if line.level is level),
         ]
+        trigger = timeline.trigger if (timeline.trigger or 0) <= self._top else None
+        taken = self._row_of(trigger) if trigger else None
         for line in shown:
             size = line.at * timeline.window
-            style = LEVEL_STYLES[line.level]
-            if self._row_of(size) or self._rows < LEAST:
-                found[self._row_of(size)] = (tokens(round(size)), percent(line.at), "┄", style)
-        trigger = timeline.trigger
-        if trigger and trigger <= self._top:
+            row = self._row_of(size)
+            if row == taken and self._rows >= ROOMY:
+                # Beside the trigger's line, on the side where it lies.
+                row += 1 if size < (trigger or 0) else -1
+            if row or self._rows < LEAST:
+                found[row] = (tokens(round(size)), percent(line.at), "┄", LEVEL_STYLES[line.level])
+        if trigger:
             found[self._row_of(trigger)] = (tokens(trigger), "compacts", "─", "$bar-trigger")
         if self._scope.stop == self._scope.count:
             newest = timeline.turns[-1].tokens

@@ -316,8 +316,7 @@ async def test_the_evidence_names_every_claim_and_what_contradicts_it(demo: Stag
             assert words in table
         assert "✗ compacts at" in table
         assert "never" in table
-        marked = page(it).query_one("#rows", RowList)
-        marked.mark("trigger session_compaction")
+        page(it)._mark("trigger session_compaction")
         await it.calm()
         beside = page(it).query_one("#detail").render()
         assert "What contradicts it" in str(beside)

@@ -17,8 +17,8 @@ from .client_commands import hook, statusline
 from .compact_command import compact
 from .diff_command import diff
 from .emit import emit as _emit
-from .findings_command import findings
 from .export_command import export
+from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys

@@ -103,6 +103,8 @@ class SessionScreen(Page):
         self._timeline: Timeline | None = None
         self._moments: Final = Moments()
         self._part = Section.FILLS
+        self._keys: list[str] = []
+        """Of the rows that are shown, in their order."""
         self._places: Final[dict[Section, tuple[str | None, float]]] = {}
         self._texts: Final[dict[int, str]] = {}
         self._resting: Timer | None = None
@@ -287,6 +289,7 @@ class SessionScreen(Page):
         rows.empty = listing.empty
         rows.show_head(listing.head)
         rows.show_rows(listing.rows)
+        self._keys = [row.key for row in listing.rows]
         self.query_one(SectionBar).show(PARTS.index(self._part), sections.counts(shown))
         self._draw_detail()
 
@@ -325,13 +328,18 @@ class SessionScreen(Page):
         """Open a part; the mark is where it was there."""
         self._open_part(PARTS[place])
 
+    def _mark(self, key: str | None) -> None:
+        """Mark a row, where it is there."""
+        if key in self._keys:
+            self._rows.rows.highlighted = self._keys.index(key)
+
     def _open_part(self, part: Section, key: str | None = None) -> None:
         rows = self._rows
         self._places[self._part] = (rows.key, rows.rows.scroll_offset.y)
         self._part = part
         self._draw_rows()
         marked, scrolled = self._places.get(part, (None, 0.0))
-        rows.mark(key or marked)
+        self._mark(key or marked)
         rows.rows.scroll_to(y=scrolled, animate=False)
         rows.rows.focus()
         self._draw_detail()
