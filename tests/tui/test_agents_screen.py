@@ -214,7 +214,11 @@ async def test_a_filter_v_and_the_sort(demo: Stage) -> None:
         await it.press("slash", *"zzz", "down")
         assert "no agent matches “zzz”; Esc shows all" in it.words
         await it.press("escape")
-        for order, first in (("newest", "clobbered"), ("fullest", ""), ("largest result", "docs-writer")):
+        for order, first in (
+            ("newest", "clobbered"),
+            ("fullest", ""),
+            ("largest result", "docs-writer"),
+        ):
             await it.press("s")
             assert order in it.lines[1]
             assert first in rows(it)[1]
