@@ -68,8 +68,9 @@ bench-accuracy: $(VENV)/.test ## Print how right the numbers are on recorded ses
 bench-compaction: $(VENV)/.test ## Print what compaction frees and keeps, beside the client's and cozempic (installed for it)
 	@$(BIN)/python -m tests.bench.bench_compaction
 
-screenshots: $(VENV)/.check ## Make the pictures again from the demo's data
+screenshots: $(VENV)/.check ## Make the pictures and the recording again from the demo's data
 	$(BIN)/python screenshots/make.py
+	$(BIN)/python screenshots/record.py
 
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -24,6 +24,9 @@ PROJECT_FILE: Final = ".ctxtop.toml"
 VARIABLE: Final = "CTXTOP_POLICY_"
 """Begins a variable's name; the key follows, with two underscores for each dot."""
 
+SHORT_VARIABLES: Final = {"CTXTOP_ASCII": "ui.ascii"}
+"""Variables with a name of their own: what a person says of a terminal, not of a project."""
+
 LARGEST: Final = 64 * 1024
 """Bytes; every key said ten times makes less."""
 
@@ -166,15 +169,19 @@ def _from_command_line(said: Iterable[tuple[str, str]]) -> list[Given]:
 def _from_environment(variables: Iterable[tuple[str, str]]) -> list[Given]:
     return [
         Given(
-            clean_title(name.removeprefix(VARIABLE).lower().replace("__", ".")),
+            SHORT_VARIABLES.get(name) or clean_title(_key(name)),
             clean_title(value),
             Origin.ENVIRONMENT,
             clean_title(name),
         )
         for name, value in sorted(variables)
         # An empty variable is one that was taken back.
-        if name.startswith(VARIABLE) and value
+        if (name.startswith(VARIABLE) or name in SHORT_VARIABLES) and value
     ]
+
+
+def _key(variable: str) -> str:
+    return variable.removeprefix(VARIABLE).lower().replace("__", ".")
 
 
 def _clean(value: object) -> object:

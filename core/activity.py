@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 TRAIL_ANSWERS: Final = 24
-"""Newest answers whose contexts are kept at hand: a cell each of a bar that is read at a glance."""
+"""Newest contexts that are kept at hand: a cell each of a bar that is read at a glance."""
 
 
 class DoingKind(StrEnum):
@@ -44,6 +44,16 @@ class Cache(msgspec.Struct, frozen=True):
         return None if self.expires_at is None else now_ms < self.expires_at
 
 
+class CostSource(StrEnum):
+    """Where a cost comes from."""
+
+    STATUS_LINE = "status_line"
+    PLUGIN = "plugin"
+    TRANSCRIPT = "transcript"
+    PRICES = "prices"
+    """Answers' tokens by a table of prices."""
+
+
 class Cost(msgspec.Struct, frozen=True):
     """What a session's answers have cost so far, its agents' with it."""
 
@@ -52,6 +62,7 @@ class Cost(msgspec.Struct, frozen=True):
     """By a table of prices; else the client said so."""
     partial: bool = False
     """Some answers were of models without a price, and are not in it."""
+    source: CostSource = CostSource.PRICES
 
 
 NO_CACHE: Final = Cache(None)

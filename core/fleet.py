@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from .activity import NO_CACHE, TRAIL_ANSWERS
 from .agents import Agent, AgentStatus, make_agent
+from .at_work import cache_of, doing_of
+from .cost import cost_of, estimate_cost
 from .evidence import Evidence, read_facts
 from .outlook import look_ahead, read_growth, read_prior
 from .policy.layers import COMMON
 from .sessions import Session, Status, make_session
-from .store import agent_queries, queries
+from .store import activity_queries, agent_queries, queries, spending_queries
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .forecast import Prior
     from .policy.layers import Policies
+    from .store.activity_queries import ActivityRow
     from .store.rows import SessionRow
+    from .store.spending_queries import SpendingRow
 
 
 MOST_AT_ONCE: Final = 500
@@ -35,10 +40,42 @@ def read_sessions(
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
     evidence, prior = Evidence(read_facts(db), policies), read_prior(db)
-    sessions = [
-        read_session(db, row, evidence, prior, now_ms) for row in queries.sessions(db, only)
+    rows = queries.sessions(db, only)
+    sessions = [read_session(db, row, evidence, prior, now_ms) for row in rows]
+    complete = complete_sessions(db, rows, sessions, policies)
+    return sorted(complete, key=by_need)
+
+
+def complete_sessions(
+    db: sqlite3.Connection,
+    rows: Sequence[SessionRow],
+    sessions: Sequence[Session],
+    policies: Policies,
+) -> list[Session]:
+    """Say of sessions what is asked for many of them at once."""
+    told = {
+        row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
+    }
+    spent: dict[str, list[SpendingRow]] = {}
+    for spending in spending_queries.spending(db, [each.session_id for each in sessions]):
+        spent.setdefault(spending.session_id, []).append(spending)
+    complete = [
+        _at_work(session, told.get(row.file_id), spent.get(session.session_id, []), policies)
+        for row, session in zip(rows, sessions, strict=True)
     ]
-    return sorted(count_failed(db, sessions, policies), key=by_need)
+    return count_failed(db, complete, policies)
+
+
+def _at_work(
+    session: Session, row: ActivityRow | None, spent: list[SpendingRow], policies: Policies
+) -> Session:
+    estimate = estimate_cost(spent, policies.of(session.cwd).labels("price"))
+    return replace(
+        session,
+        doing=doing_of(row) if row and session.live else None,
+        cache=cache_of(row) if row else NO_CACHE,
+        cost=cost_of(row, estimate, forked=session.forked_from is not None),
+    )
 
 
 def count_failed(
@@ -68,8 +105,13 @@ def read_session(
 ) -> Session:
     """Say of a session's row what it means at `now_ms`, and what lies ahead of it."""
     session = make_session(row, evidence, now_ms)
-    outlook = look_ahead(session.context, read_growth(db, row.file_id), prior)
-    return replace(session, outlook=outlook)
+    growth = read_growth(db, row.file_id)
+    trail = [step.tokens for step in growth if step.tokens is not None]
+    return replace(
+        session,
+        outlook=look_ahead(session.context, growth, prior),
+        trail=tuple(trail[-TRAIL_ANSWERS:]),
+    )
 
 
 def measure_sessions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .evidence import NO_EVIDENCE, Evidence, read_facts
-from .fleet import MOST_AT_ONCE, by_need, count_failed, read_session
+from .fleet import MOST_AT_ONCE, by_need, complete_sessions, read_session
 from .forecast import Prior
 from .levels import urgency
 from .outlook import read_prior
@@ -17,7 +17,7 @@ from .warning_log import read_log
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .policy.layers import Policies
     from .store.rows import SessionRow
@@ -90,10 +90,10 @@ class FleetReader:
         """Say whether time alone has changed nothing that was read."""
         return not self._no_longer_sure(now_ms)
 
-    def _made(self, rows: Iterable[SessionRow], now_ms: int) -> dict[str, Session]:
+    def _made(self, rows: Sequence[SessionRow], now_ms: int) -> dict[str, Session]:
         made = [read_session(self._db, row, self._evidence, self._prior, now_ms) for row in rows]
-        counted = count_failed(self._db, made, self._policies)
-        return {session.session_id: session for session in counted}
+        complete = complete_sessions(self._db, rows, made, self._policies)
+        return {session.session_id: session for session in complete}
 
     def _no_longer_sure(self, now_ms: int) -> set[str]:
         """Sessions that were live only because they wrote, and that was too long ago."""

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import html
-import os
 import re
 import sys
 import tempfile
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from rich.cells import cell_len
+from stage import NOW, dress, staged
 
 HERE: Final = Path(__file__).parent
-NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-"""The same moment each time, so that only a change of the screen changes a picture."""
-
-PATIENCE_S: Final = 20.0
 FONT: Final = "DejaVu Sans Mono"
 """It has every sign that we use; Textual's own choice is fetched by the browser."""
 
@@ -63,20 +58,7 @@ SAVES: Final = Shot("saves", (120, 40), ("m",))
 
 async def take(shot: Shot, theme: str, root: Path) -> str:
     """Drive the dashboard to a shot and return the SVG."""
-    from ctxtop.tui.app import CtxtopApp
-    from ctxtop.tui.places import Places
-
-    class Pictured(CtxtopApp):
-        def now_ms(self) -> int:
-            return int(NOW.timestamp() * 1000)
-
-    app = Pictured(Places(root, root.parent / "state" / "store.db", chosen=True))
-    app.theme = theme
-    async with app.run_test(size=shot.size) as pilot:
-        for _ in range(int(PATIENCE_S / 0.05)):
-            await pilot.pause(0.05)
-            if app.has_read_all:
-                break
+    async with staged(root, theme, shot.size) as (app, pilot):
         for key in shot.keys:
             await pilot.press(key)
             await pilot.pause(0.2)
@@ -111,8 +93,7 @@ def main() -> None:
 
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as top:
-        os.environ |= {"HOME": top, "TZ": "UTC", "COLORTERM": "truecolor"}
-        os.environ.pop("NO_COLOR", None)
+        dress(Path(top))
         folder = make_demo(Path(top) / "claude", NOW)
         for shot in (*SHOTS, SAVES):
             if wanted and shot.name not in wanted:

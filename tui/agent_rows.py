@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.sessions import Session
     from .agent_tree import Branch
 
-_MARKS: Final = {
+AGENT_SIGNS: Final = {
     AgentStatus.RUNNING: ("●", "$level-calm"),
     AgentStatus.COMPLETED: ("✓", "$level-calm"),
     AgentStatus.FAILED: ("✗", "$level-emergency"),
@@ -92,7 +92,7 @@ def mark(agent: Agent) -> tuple[str, str]:
     """Tell how an agent ended; of one that ended, whether it did as its skill asks."""
     if agent.status is AgentStatus.COMPLETED and agent.ruling and agent.ruling.failed:
         return "✗", "$level-warning"
-    return _MARKS[agent.status]
+    return AGENT_SIGNS[agent.status]
 
 
 def who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:

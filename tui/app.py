@@ -21,6 +21,7 @@ from ..core.levels import Base, Level
 from .destinations import DESTINATIONS
 from .feed import Feed
 from .formats import one_line, percent, tokens
+from .kept import Keeper, KeptFile
 from .messages import (
     Answered,
     Eased,
@@ -31,7 +32,9 @@ from .messages import (
     Troubled,
     ViewChanged,
 )
+from .plain_filter import PlainSigns
 from .screens.opening import OpeningScreen
+from .settings import asks_for_ascii, read_settings
 from .theme import DARK, THEMES, stand_ins
 from .worker import Worker
 
@@ -41,14 +44,18 @@ if TYPE_CHECKING:
     from textual.app import SystemCommand
     from textual.notifications import SeverityLevel
     from textual.screen import Screen
+    from textual.theme import Theme
 
+    from ..collectors.folder import Trouble
+    from ..collectors.policy_sources import PolicySources
     from ..core.agents import Agent
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
+    from .kept import Kept
     from .places import Places
     from .screens.fleet import FleetScreen
-    from .screens.page import Page
     from .session_report import Known
+    from .settings import Settings
     from .view import View
 
 TOAST_S: Final = 6.0
@@ -91,6 +98,7 @@ class CtxtopApp(App[None]):
             "Commands",
             show=False,
             tooltip="everything else, by name",
+            id="commands",
         ),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
         *(
@@ -112,7 +120,9 @@ class CtxtopApp(App[None]):
         source: str = "ctxtop",
         notice: str = "",
         tidy: Callable[[], None] = lambda: None,
+        settings: PolicySources | None = None,
     ) -> None:
+        """`settings` says how it looks and which keys it has; the policy's sources, if None."""
         super().__init__()
         self._tidy: Final = tidy
         self.places: Final = places
@@ -124,6 +134,11 @@ class CtxtopApp(App[None]):
         self.works: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
         self._notice: Final = notice
+        self._settings: Final = settings or places.policy
+        self._kept_file: Final = KeptFile(places.store)
+        self._keeper: Final = Keeper(self._kept_file, self.works, self._tell_trouble)
+        self._plain_signs: Final = PlainSigns(enabled=asks_for_ascii(self._settings))
+        self._filters.append(self._plain_signs)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = DARK.name
@@ -140,7 +155,29 @@ class CtxtopApp(App[None]):
         """Open the fleet and start to read once the first frame is on the screen."""
         if not self.is_headless:
             self._leave_when_told()
-        self.call_after_refresh(self._open_fleet)
+        self.call_after_refresh(self.works.do, self._read_arrangement, self._arrange)
+
+    def _read_arrangement(self) -> tuple[Kept, Settings]:
+        return self._kept_file.read(), read_settings(self._settings)
+
+    def _arrange(self, found: tuple[Kept, Settings] | Trouble) -> None:
+        """Take over what a person arranged, then show the fleet: nothing changes under the eye."""
+        if isinstance(found, tuple):
+            self._keeper.kept, settings = found
+            self._plain_signs.enabled = settings.ascii
+            self.set_keymap(dict(settings.keymap))
+            theme = settings.theme or self.kept.theme
+            if theme in self.available_themes:
+                self.theme = theme
+            for notice in settings.notices:
+                self._tell(notice)
+        else:
+            self._tell_trouble(found)
+        self.theme_changed_signal.subscribe(self, self._keep_theme)
+        self.call_later(self._open_fleet)
+
+    def _keep_theme(self, theme: Theme) -> None:
+        self.keep(theme=theme.name)
 
     def _leave_when_told(self) -> None:
         # Else the terminal stays as we set it, and the demo's folder stays where it is.
@@ -170,7 +207,16 @@ class CtxtopApp(App[None]):
         self._fleet = fleet
         self.call_after_refresh(self.feed.start)
         if self._notice:
-            self.notify(one_line(self._notice), timeout=TOAST_S * 2, markup=False)
+            self._tell(self._notice)
+
+    @property
+    def kept(self) -> Kept:
+        """What a person arranged, and finds again."""
+        return self._keeper.kept
+
+    def keep(self, **changes: object) -> None:
+        """Change fields of what is kept; it is written behind the screen's back."""
+        self._keeper.keep(**changes)
 
     @property
     def fleet(self) -> FleetScreen:
@@ -244,14 +290,27 @@ class CtxtopApp(App[None]):
             markup=False,
         )
 
+    def _tell(self, notice: str) -> None:
+        self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
+
+    def _tell_trouble(self, trouble: Trouble) -> None:
+        self._tell(str(trouble))
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Write a key; where there is no ⏎ to draw, its name."""
+        shown = super().get_key_display(binding)
+        named = self._plain_signs.enabled and not shown.isascii()
+        return binding.key if named else shown
+
     # What a person does.
 
     def action_help(self) -> None:
         """Show the keys of what is on the screen."""
+        from .help_text import explain
         from .screens.help import HelpScreen
 
-        active = self.screen.active_bindings.values()
-        self.push_screen(HelpScreen(entry.binding for entry in active if not entry.binding.system))
+        keys = explain(self.screen.active_bindings, self.get_key_display)
+        self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
 
     def action_go(self, name: str) -> None:
         """Open a page, or go back to it where it lies below."""
@@ -265,7 +324,20 @@ class CtxtopApp(App[None]):
                 return
         self.push_screen(page)
 
-    def _go_back_to(self, below: Page) -> None:
+    def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
+        """Go back to the page of a crumb; where none is open, to the session's or the fleet."""
+        from .screens.page import Page
+
+        for below in reversed(self.screen_stack[:-1]):
+            if isinstance(below, Page) and below.crumbs == crumbs:
+                self._go_back_to(below)
+                return
+        session = self.marked_session
+        self._go_back_to(self.fleet)
+        if len(crumbs) > 1 and session and session.session_id == session_id:
+            self.open_session(session)
+
+    def _go_back_to(self, below: Screen[None]) -> None:
         while self.screen is not below:
             self.pop_screen()
 
@@ -336,11 +408,15 @@ def run_dashboard(
     source: str = "ctxtop",
     notice: str = "",
     tidy: Callable[[], None] = lambda: None,
+    *,
+    settings: PolicySources | None = None,
+    mouse: bool = True,
 ) -> int:
     """Open the dashboard; returns the exit code when a person leaves it.
 
     `tidy` is called only where it cannot return: the terminal went and blocks the way out.
+    Without `mouse` the terminal's own selection works.
     """
-    app = CtxtopApp(places, source, notice, tidy)
-    app.run()
+    app = CtxtopApp(places, source, notice, tidy, settings)
+    app.run(mouse=mouse)
     return app.return_code or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -9,9 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..collectors.policy_sources import PolicySources
+from ..collectors.user_file import user_file
 from .places import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..collectors.demo import DemoFolder
 
 
@@ -20,8 +25,13 @@ def make_once() -> Path:
     return _make().root
 
 
-def run_demo(notice: str | None = None) -> int:
-    """Open the dashboard on the demo's folder, which is removed afterwards."""
+def run_demo(
+    notice: str | None = None, policy: Sequence[tuple[str, str]] = (), *, mouse: bool = True
+) -> int:
+    """Open the dashboard on the demo's folder, which is removed afterwards.
+
+    It looks as a person wants it to; the policy beside that is the built-in one.
+    """
     from ..collectors.demo import DemoWriter
     from .app import run_dashboard
 
@@ -37,7 +47,10 @@ def run_demo(notice: str | None = None) -> int:
 
     try:
         places = Places(folder.root, folder.root.parent / "state" / "store.db", chosen=True)
-        return run_dashboard(places, "ctxtop demo", notice or "", tidy)
+        settings = PolicySources(tuple(policy), dict(os.environ), user_file())
+        return run_dashboard(
+            places, "ctxtop demo", notice or "", tidy, settings=settings, mouse=mouse
+        )
     finally:
         tidy()
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import asdict, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ..collectors.folder import Trouble
+    from .worker import Worker
 
 LARGEST: Final = 1 << 20
 """Bytes; a larger file is not ours."""
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -26,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class KeptFile:
-    """A file beside the store; it is read once, and written whole."""
+    """A file beside the store; every write is a whole file, and keeps what others wrote."""
 
     def __init__(self, store: Path) -> None:
         self._path: Final = store.with_name(f"{store.name}.screen.json")
@@ -40,10 +51,73 @@ class KeptFile:
         except (OSError, msgspec.DecodeError):
             return Kept()
 
-    def write(self, kept: Kept) -> None:
-        """Write it, for nobody else to read; raises OSError."""
+    def change(self, before: Kept, after: Kept) -> Kept:
+        """Write what a person changed into what the file has by now; raises OSError.
+
+        Another ctxtop may have written meanwhile: its pins stay, and what it changed beside.
+        """
+        self._path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        with self._alone():
+            merged = merge(self.read(), before, after)
+            self._write(merged)
+        return merged
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other ctxtop read between our reading and our writing."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: the last one to write wins
+            yield
+            return
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        descriptor = os.open(self._path.with_suffix(".lock"), flags, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _write(self, kept: Kept) -> None:
+        # A temporary file is 0600 from its first byte.
         folder = self._path.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".screen-", delete=False) as file:
             file.write(msgspec.json.encode(kept))
         Path(file.name).replace(self._path)
+
+
+class Keeper:
+    """Holds what is kept for the screen's thread; a worker reads and writes the file."""
+
+    def __init__(self, file: KeptFile, works: Worker, tell: Callable[[Trouble], None]) -> None:
+        self._file: Final = file
+        self._works: Final = works
+        self._tell: Final = tell
+        self.kept = Kept()
+
+    def keep(self, **changes: object) -> None:
+        """Take changes over at once, and write them behind the screen's back."""
+        before, self.kept = self.kept, replace(self.kept, **changes)
+        after = self.kept
+        if after != before:
+            self._works.do(lambda: self._file.change(before, after), self._take)
+
+    def _take(self, found: Kept | Trouble) -> None:
+        # What is on the screen stays: a newer change may be on its way already.
+        if not isinstance(found, Kept):
+            self._tell(found)
+
+
+def merge(now: Kept, before: Kept, after: Kept) -> Kept:
+    """Apply the step from `before` to `after` to what holds now."""
+    was, will = asdict(before), asdict(after)
+    changes = {name: will[name] for name in will if will[name] != was[name]}
+    if "pins" in changes:
+        changes["pins"] = _merge_pins(now.pins, before.pins, after.pins)
+    return replace(now, **changes)
+
+
+def _merge_pins(now: Sequence[str], before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
+    gone = set(before) - set(after)
+    stay = [pin for pin in now if pin not in gone]
+    return (*stay, *(pin for pin in after if pin not in before and pin not in stay))

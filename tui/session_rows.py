@@ -23,7 +23,7 @@ LONGEST_BAR: Final = 30
 SHORTEST_TITLE: Final = 20
 """Cells; a shorter title no longer tells one session from another."""
 
-_MARKS: Final = {
+SESSION_SIGNS: Final = {
     Status.BUSY: ("●", "$level-calm"),
     Status.ACTIVE: ("●", "$level-calm"),
     Status.WAITING: ("▲", "bold $level-warning"),
@@ -125,7 +125,7 @@ def shown_age(session: Session, now_ms: int) -> str:
 
 def status_mark(session: Session) -> tuple[str, str]:
     """Tell what a session is doing: a sign and its style."""
-    return _MARKS[session.status]
+    return SESSION_SIGNS[session.status]
 
 
 def _needed(columns: list[Column]) -> int:
@@ -133,7 +133,7 @@ def _needed(columns: list[Column]) -> int:
 
 
 def _mark(session: Session, cells: int, now_ms: int) -> Content:
-    sign, style = _MARKS[Status.TOO_LONG] if session.too_long else status_mark(session)
+    sign, style = SESSION_SIGNS[Status.TOO_LONG] if session.too_long else status_mark(session)
     return Content.styled(fit(sign, cells), style)
 
 

@@ -131,6 +131,10 @@ class Sheet:
         if isinstance(written := content.get("timestamp"), str):
             self.last = datetime.fromisoformat(written)
 
+    def cut(self, lines: int) -> None:
+        """Keep so many lines."""
+        del self.lines[lines:], self.chunks[lines:]
+
     def save(self) -> None:
         """Write the file with its last line's time."""
         write_file(self.path, b"".join(self.chunks))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .model import Json
     from .stage import Stage
 
+WAITING_FOR = "permission prompt"
+
 START_FIELD = 22 - 3  # of /proc/<pid>/stat, counted after the command's closing bracket
 
 
@@ -47,10 +49,13 @@ def entry(stage: Stage, number: int, pid: int, proc_start: str | None) -> Json:
         "tmux": f"work:@{number}.%{number}",
         "name": tail,
         "nameSource": "derived",
-        "status": stage.cast.status,
-        "updatedAt": updated,
-        "statusUpdatedAt": updated,
+        **_status(stage.cast.status, updated),
     }
+
+
+def _status(status: str | None, moment: int) -> Json:
+    said: Json = {"status": status, "updatedAt": moment, "statusUpdatedAt": moment}
+    return said | {"waitingFor": WAITING_FOR} if status == "waiting" else said
 
 
 def write_registry(
@@ -81,5 +86,5 @@ def set_status(path: Path, status: str, now: datetime) -> None:
     if content["status"] == status:
         return
     moment = millis(now)
-    content |= {"status": status, "updatedAt": moment, "statusUpdatedAt": moment}
-    replace_file(path, encode(content).rstrip(b"\n"))
+    content.pop("waitingFor", None)
+    replace_file(path, encode(content | _status(status, moment)).rstrip(b"\n"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -169,15 +169,31 @@ def use_tool(stage: Stage, talk: Talk, tokens: int) -> None:
     talk.tool_result(tool_use_id, call, asked_by)
 
 
+def run_tests(stage: Stage, talk: Talk, tokens: int) -> None:
+    """Tell an answer that runs the tests, which have not ended."""
+    wanted = stage.call(tokens - talk.tokens)
+    tests = {"command": stage.cast.project.test, "description": "Run the tests"}
+    call = replace(wanted, name="Bash", input=tests)
+    asked_by, tool_use_id = _ask(stage, talk, tokens, call)
+    lines = len(stage.sheet.lines)
+    # The end is told and taken back: so all that is told after it stays the same.
+    talk.tool_result(tool_use_id, call, asked_by)
+    stage.sheet.cut(lines)
+
+
 def ask_tool(stage: Stage, talk: Talk, tokens: int) -> tuple[str, str, ToolCall]:
     """Tell an answer that asks for a tool; return who asked, under which id, for what."""
     call = stage.call(tokens - talk.tokens)
+    return *_ask(stage, talk, tokens, call), call
+
+
+def _ask(stage: Stage, talk: Talk, tokens: int, call: ToolCall) -> tuple[str, str]:
     tool_use_id = stage.ids.tool_use()
     blocks: list[Json] = [text_block(stage.remark()), tool_block(tool_use_id, call)]
     if stage.calls % 3 == 1 and talk.model.effort is not None:
         blocks.insert(0, thinking_block(300))
     asked_by = talk.answer(blocks, tokens, 160 + 40 * len(blocks))[-1]
-    return asked_by, tool_use_id, call
+    return asked_by, tool_use_id
 
 
 def turn(stage: Stage, talk: Talk, prompt: str, until: int, calls: int) -> None:

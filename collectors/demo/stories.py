@@ -28,6 +28,7 @@ from .stage import (
     FIRST_TOKENS,
     Stage,
     Told,
+    run_tests,
     steps_between,
     truth_of,
     turn,
@@ -122,14 +123,16 @@ def apart(stage: Stage) -> Iterator[None]:
 
 
 def busy(first: Turn, prompt: str, until: int) -> Story:
-    """Return the story of a session that is in the middle of its second turn."""
+    """Return the story of a session whose second turn runs a tool right now."""
 
     def story(stage: Stage) -> Told:
         talk = stage.talk()
         turn(stage, talk, *first)
         talk.prompt(prompt)
-        for tokens in steps_between(talk.tokens, until, 3):
+        *before, last = steps_between(talk.tokens, until, 3)
+        for tokens in before:
             use_tool(stage, talk, tokens)
+        run_tests(stage, talk, last)
         return truth_of(talk)
 
     return story

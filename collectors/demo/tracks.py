@@ -69,6 +69,9 @@ Track = Callable[[Part], Iterator[None]]
 def climb(part: Part) -> Iterator[None]:
     """Fill the window step by step, compact at its end, go on."""
     talk = part.talk
+    if part.asked.tool_use_id:
+        talk.tool_result(part.asked.tool_use_id, part.asked.call, part.asked.by)
+        yield
     for prompt in cycle(PROMPTS):
         for _ in range(CALLS_A_TURN):
             if talk.tokens >= COMPACT_AT * talk.model.window:

@@ -12,9 +12,9 @@ from ...core.models import LARGE_MARK
 from ...core.store.facts import WindowSeen
 from ...core.store.log_facts import LogFacts, Measurement
 from ..clean import clean_title
-from ..transcripts.lines import Count, Usage
+from ..transcripts.lines import Count, Dollars, Usage
 from .log_record import BadRecordError, clean_value, decode, decode_record, read_records
-from .status_line import Dollars, Text  # noqa: TC001 -- msgspec reads them
+from .status_line import Text  # noqa: TC001 -- msgspec reads them
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from ...core.models import LARGE_MARK
 from ...core.store.facts import WindowSeen
 from ...core.store.log_facts import LogFacts, StatusSnapshot
 from ..clean import clean_title
-from ..transcripts.lines import Count, Usage
+from ..transcripts.lines import Count, Dollars, Usage
 from .log_record import BadRecordError, decode, decode_record, read_records
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Percentage = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]
 Text = Annotated[str, msgspec.Meta(max_length=4096)]
 
 

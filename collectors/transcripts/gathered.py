@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from ...core.store.facts import (
 from ..clean import clean_path, clean_text, clean_title
 from ..times import span, to_ms
 from .answers import Answers
+from .in_flight import InFlight
 from .inner_agents import prompt_key
 from .line_types import TOOLS_THAT_START_AGENTS
 from .lines import AgentInput, decode_part
@@ -54,7 +55,8 @@ class Gathered:
         self.lines = 0
         self.times: list[str] = []
         self.cwd = self.version = ""
-        self.session: dict[str, str] = {}
+        self.session: dict[str, Any] = {}
+        self.cost: tuple[int, float] | None = None
         self.model_offset: int | None = None
         self.answers: Final = Answers()
         self.boundaries: list[BoundaryFact] = []
@@ -69,6 +71,7 @@ class Gathered:
         self.requests: list[RequestFact] = []
         self.parts: list[PartFact] = []
         self.pending: Final = Pending()
+        self.in_flight: Final = InFlight()
         self.reports: list[ReportFact] = []
         self.markers: list[MarkerFact] = []
         self.feedback: list[FeedbackFact] = []
@@ -91,6 +94,7 @@ class Gathered:
     def facts(self) -> Facts:
         """Hand over what was gathered."""
         opened_at, started_at, last_at = span(self.times)
+        cost_offset, cost_usd = self.cost or (None, None)
         return Facts(
             lines=self.lines,
             session=SessionFact(
@@ -100,6 +104,9 @@ class Gathered:
                 cwd=clean_path(self.cwd) or None,
                 client_version=clean_title(self.version) or None,
                 model_offset=self.model_offset,
+                cost_usd=cost_usd,
+                cost_offset=cost_offset,
+                **self.in_flight.said(),
                 **self.session,
             ),
             responses=self.answers.to_facts(),
@@ -123,6 +130,8 @@ class Gathered:
             stop_hooks=tuple(self.stop_hooks),
             notes=tuple(self.notes),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
+            calls=self.in_flight.calls(),
+            ended=self.in_flight.ended(),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
             unknown=dict(self.unknown),

@@ -19,6 +19,7 @@ class BlockGlance(msgspec.Struct, gc=False):
     type: str | None = None
     id: str | None = None
     name: str | None = None
+    tool_use_id: str | None = None
 
 
 class MessageGlance(msgspec.Struct, gc=False):

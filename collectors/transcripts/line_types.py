@@ -30,7 +30,6 @@ BULK: Final = frozenset(
         b"attribution-snapshot",
         b"bridge-session",
         b"content-replacement",
-        b"cost-state",
         b"data-flow-incomplete",
         b"data-flow-records",
         b"dev-mods",
@@ -83,7 +82,6 @@ METADATA: Final = _because(
             "worktree-state",
         ),
         "how the session is shown": ("agent-color", "agent-name", "agent-setting", "tag"),
-        "totals with requests that no line records": ("cost-state",),
         "a list of tools by name": ("tools-used",),
         "how the session ended, which its last line says too": ("ended", "ended-by-model"),
         "an edit of the context: the engine reads it when asked what the model sees": (
@@ -319,6 +317,7 @@ USED: Final = frozenset(
         "attachment/queued_command",
         "continued-in",
         "conversation_reset",
+        "cost-state",
         "custom-title",
         "derived-from",
         "failed",

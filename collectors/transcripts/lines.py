@@ -14,6 +14,10 @@ Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 """A number of tokens, calls or milliseconds; sums of any larger one would not fit the store."""
 
 
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+"""What a session cost; a larger sum is none."""
+
+
 class CacheCreation(msgspec.Struct):
     """Cache writes by lifetime; clients before 2.1.152 wrote only these."""
 
@@ -196,6 +200,7 @@ class Line(msgspec.Struct, rename="camel"):
     hook_count: Raw | UnsetType = UNSET
     hook_infos: Raw | UnsetType = UNSET
     hook_errors: Raw | UnsetType = UNSET
+    total_cost: Dollars | None = field(name="totalCostUSD", default=None)
 
 
 class NotJsonError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...core.store.facts import Turn
 from ..clean import clean_title
 from ..tail import AROUND
 from . import whole_lines
@@ -120,9 +121,13 @@ class _Reading:
         if kind == "assistant" and message:
             self._take_assistant(offset, line, seen, message)
         elif kind == "user" and message:
+            is_result = is_tool_result(message)
             if found.is_agent or not seen.is_sidechain:
                 found.pending.add(offset, line)
-            if not is_tool_result(message) or brings_agent(seen) or seen.is_compact_summary:
+                if is_result:
+                    found.in_flight.take_results(message)
+                    found.in_flight.turn(Turn.RESULT, offset, stamp)
+            if not is_result or brings_agent(seen) or seen.is_compact_summary:
                 whole_lines.read_user(self.found, offset, decode_line(line))
         else:
             self._take_other(offset, line, seen)
@@ -139,6 +144,9 @@ class _Reading:
         if not aside:
             exact = not found.is_agent and has_exact_output(seen.version)
             found.pending.answer(offset, None if exact else line, message.id)
+            found.in_flight.turn(Turn.ANSWERED, offset, seen.timestamp)
+            if calls:
+                found.in_flight.call(offset, line, calls)
         tools = tools_in(calls) if calls else ""
         found.answers.add(offset, seen, message, sidechain=aside, tools=tools)
         if found.is_agent or (

@@ -24,6 +24,12 @@ def last_output(usage: UsageLine) -> int | None:
     return None if last is None else last.output_tokens
 
 
+def hour_writes(usage: UsageLine) -> int:
+    """Read how many tokens were written to the cache for an hour, not for five minutes."""
+    nested = usage.cache_creation
+    return (nested.ephemeral_1h_input_tokens or 0) if nested else 0
+
+
 def _last_message(iterations: list[Iteration]) -> Iteration | None:
     """Find the last step that was the model's own (a server's tool may report its own usage)."""
     for step in reversed(iterations):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...core.store.facts import FileKind
+from ...core.store.facts import FileKind, Turn
 from ..clean import clean_title
 from ..times import to_ms
 from . import agent_returns, compressed
 from .context_report import read_report
+from .in_flight import INTERRUPTED
 from .inner_agents import progress_kind, read_aside, read_step
 from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
 from .lines import decode_blocks
@@ -46,6 +47,7 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
     returned = agent_returns.read_return(offset, line)
     if returned:
         into.note_return(returned)
+        into.in_flight.turn(Turn.ASKED, offset, line.timestamp)
         return
     if line.is_meta or into.is_aside(line):
         if into.is_agent:
@@ -54,6 +56,7 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
             into.stop_blocks.append(block)
         return
     blocks = decode_blocks(message.content)
+    _note_turn(into, offset, line, blocks)
     chosen = read_choice(blocks[0].text or "") if blocks else None
     if chosen:
         into.session["model"] = chosen
@@ -144,6 +147,12 @@ def read_journal(into: Gathered, offset: int, line: Line) -> None:
         into.unknown[clean_title(line.type or "")] += 1
 
 
+def read_cost(into: Gathered, offset: int, line: Line) -> None:
+    """Note the client's running total of what the session cost; an agent's file has none."""
+    if line.total_cost is not None:
+        into.cost = offset, line.total_cost
+
+
 def read_link(into: Gathered, offset: int, line: Line) -> None:
     """Note how the session hangs together with others."""
     into.keep_links(read_links(offset, line, into.source))
@@ -154,6 +163,8 @@ def read_made_up(into: Gathered, offset: int, line: Line) -> None:
     refusal = read_refusal(offset, line, to_ms(line.timestamp))
     if refusal:
         into.errors.append(refusal)
+        if not into.is_aside(line):
+            into.in_flight.turn(Turn.OVER, offset, line.timestamp)
     else:
         into.ignored["assistant/synthetic"] += 1
 
@@ -163,6 +174,14 @@ def read_aside_line(into: Gathered, offset: int, line: Line) -> None:
     aside = read_aside(offset, line)
     if aside:
         into.asides.append(aside)
+
+
+def _note_turn(into: Gathered, offset: int, line: Line, blocks: list[Block]) -> None:
+    texts = [block.text for block in blocks if block.type == "text" and block.text]
+    if any(text.startswith(INTERRUPTED) for text in texts):
+        into.in_flight.turn(Turn.OVER, offset, line.timestamp)
+    elif any(not MACHINE_TEXT.match(text) for text in texts):
+        into.in_flight.turn(Turn.ASKED, offset, line.timestamp)
 
 
 def _typed(blocks: list[Block]) -> str | None:
@@ -183,6 +202,7 @@ READERS: Final[dict[str, Callable[[Gathered, int, Line], None]]] = {
     "queue-operation": read_queue_operation,
     "result": read_journal,
     "failed": read_journal,
+    "cost-state": read_cost,
     "continued-in": read_link,
     "conversation_reset": read_link,
     "derived-from": read_link,

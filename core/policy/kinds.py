@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from ..levels import Base, Level, Op, Threshold
+from ..prices import parse_price
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,11 @@ TEXT_CHARS: Final = 200
 
 MOST_TOKENS: Final = 100_000_000
 """A hundred times the largest window that there is."""
+
+MOST_CHORDS: Final = 8
+"""Keys of one binding: nobody remembers more."""
+
+_CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
 
 ACTIONS: Final = (
     "reassure",
@@ -133,6 +140,17 @@ class Text(msgspec.Struct, frozen=True):
         return said
 
 
+class Chords(msgspec.Struct, frozen=True):
+    """Keys of the keyboard, as Textual names them: o, ctrl+o, f5, question_mark."""
+
+    def read(self, said: object) -> str:
+        """Read a list, or words with commas between them."""
+        keys = tuple(str(each).strip() for each in _items(said))
+        if not 0 < len(keys) <= MOST_CHORDS or not all(_CHORD.fullmatch(key) for key in keys):
+            raise BadValueError(f"1 to {MOST_CHORDS} keys, e.g. o, ctrl+o")
+        return ",".join(keys)
+
+
 class Word(msgspec.Struct, frozen=True):
     """One of some words."""
 
@@ -176,14 +194,41 @@ class Sizes(msgspec.Struct, frozen=True):
 
     def read(self, said: object) -> dict[str, int]:
         """Read it."""
-        if isinstance(said, str):
-            pairs = [str(each).rpartition("=")[::2] for each in _items(said)]
-        else:
-            pairs = list(said.items()) if isinstance(said, Mapping) else [("", "")]
-        if len(pairs) > MOST_ITEMS or any(not str(name).strip() for name, _ in pairs):
-            raise BadValueError("a table of models and tokens, e.g. claude-opus-5=200000")
+        pairs = _pairs(said, "a table of models and tokens, e.g. claude-opus-5=200000")
         tokens = Whole(1, MOST_TOKENS)
-        return {str(name).strip(): int(tokens.read(size)) for name, size in pairs}
+        return {name: int(tokens.read(size)) for name, size in pairs}
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """Dollars for a million tokens by the beginning of a model's name."""
+
+    def read(self, said: object) -> dict[str, str]:
+        """Read it."""
+        found = {name: str(price).strip() for name, price in _pairs(said, _PRICES)}
+        try:
+            for price in found.values():
+                parse_price(price)
+        except ValueError:
+            raise BadValueError(_PRICES) from None
+        return found
+
+
+_PRICES: Final = (
+    "a table of models and dollars for a million tokens: input/output, or"
+    " input/output/cache write/for an hour/cache read, e.g. claude-opus-5=5/25"
+)
+
+
+def _pairs(said: object, allowed: str) -> list[tuple[str, object]]:
+    """Take a table, or name=value with commas, apart."""
+    if isinstance(said, str):
+        named = [str(each).rpartition("=") for each in _items(said)]
+        pairs: list[tuple[object, object]] = [(name, value) for name, _, value in named]
+    else:
+        pairs = list(said.items()) if isinstance(said, Mapping) else [("", "")]
+    if len(pairs) > MOST_ITEMS or any(not str(name).strip() for name, _ in pairs):
+        raise BadValueError(allowed)
+    return [(str(name).strip(), value) for name, value in pairs]
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -193,14 +238,9 @@ class Labels(msgspec.Struct, frozen=True):
 
     def read(self, said: object) -> dict[str, str]:
         """Read it."""
-        if isinstance(said, str):
-            pairs = [str(each).rpartition("=")[::2] for each in _items(said)]
-        else:
-            pairs = list(said.items()) if isinstance(said, Mapping) else [("", "")]
+        pairs = _pairs(said, f"a table of names and {' or '.join(self.words)}")
         word = Word(self.words)
-        if len(pairs) > MOST_ITEMS or any(not str(name).strip() for name, _ in pairs):
-            raise BadValueError(f"a table of names and {' or '.join(self.words)}")
-        return {str(name).strip(): word.read(each) for name, each in pairs}
+        return {name: word.read(each) for name, each in pairs}
 
 
 class Thresholds(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 from .kinds import BadValueError
 from .policy import Origin, Policy, PolicyNotice, Resolved, make_policy
 from .presets import PRESETS
-from .schema import KEYS
+from .schema import KEYS, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,11 +72,14 @@ def resolve(given: Iterable[Given]) -> Policy:
         name: Resolved(KEYS[name], value, Origin.PRESET, preset)
         for name, value in PRESETS[preset].items()
     }
-    return make_policy({name: _highest(read, name) for name in KEYS}, tuple(notices))
+    # A key that has no default is in the policy only where somebody said it.
+    said = {name for values in read.values() for name in values if name not in KEYS}
+    names = (*KEYS, *sorted(said))
+    return make_policy({name: _highest(read, name) for name in names}, tuple(notices))
 
 
 def _read(given: Given) -> Resolved:
-    key = KEYS[given.key]
+    key = key_of(given.key)
     return Resolved(key, key.kind.read(given.value), given.origin, given.where)
 
 

@@ -118,6 +118,11 @@ class Policy(msgspec.Struct, frozen=True):
         """Give words by name; TypeError as above."""
         return _kept(name, self.value(name), Mapping)
 
+    def under(self, start: str) -> Mapping[str, Resolved]:
+        """Give the values whose names begin so, by the rest of their names."""
+        found = {name: each for name, each in self.values.items() if name.startswith(start)}
+        return {name.removeprefix(start): each for name, each in found.items()}
+
     @property
     def preset(self) -> str:
         """The preset's name."""

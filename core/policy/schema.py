@@ -15,9 +15,11 @@ from ..levels import THRESHOLDS
 from ..prompting import TEXTS
 from .kinds import (
     MOST_TOKENS,
+    Chords,
     Flag,
     Labels,
     Number,
+    Prices,
     Sizes,
     Span,
     Text,
@@ -38,6 +40,12 @@ NATIVE: Final = "native"
 
 AUTO: Final = "auto"
 """The word for what follows from the size of what is at hand."""
+
+KEPT: Final = "kept"
+"""The word for what a person chose last in the dashboard."""
+
+CHORDS: Final = "keys."
+"""Begins the name of a key of the policy that gives a binding of the dashboard other keys."""
 
 DEFAULT_PRESET: Final = "default"
 
@@ -261,6 +269,7 @@ _KEYS: Final = (
         "what is sent after it",
     ),
     Key("recovery.confirm", Words(_STEPS), ("revert",), "", "steps that ask first"),
+    Key("price", Prices(), {}, "", "dollars for a million tokens by model, above the list prices"),
     Key("tools.warn_result_chars", Whole(0, MOST_TOKENS), 10_000, "characters", "a large result"),
     Key("tools.cap_tokens", _TOKENS, 50_000, "tokens", "a result that is too large"),
     Key("tools.web_cap_tokens", _TOKENS, 10_000, "tokens", "the same for pages of the web"),
@@ -304,6 +313,8 @@ _KEYS: Final = (
     Key("steering.again", _TOKENS, 1_500, "tokens", "what it forgot, said again with a prompt"),
     Key("prompts.reassure", Text(), TEXTS["reassure"], "", "what the model is told early"),
     Key("prompts.suggest", Text(), TEXTS["suggest"], "", "what it is told when it gets tight"),
+    Key("ui.theme", Text(), KEPT, "", "colours; kept: those chosen last in the dashboard"),
+    Key("ui.ascii", Flag(), _NO, "", "draw with ASCII's signs alone"),
     Key("saveflow.orphan_after_s", _SECONDS, 300, "s", "a save without an end is orphaned"),
     Key("saveflow.fresh_for_s", _SECONDS, 86_400, "s", "how long a result is shown"),
     Key("saveflow.sentinel_ttl_s", _SECONDS, 1800, "s", "how long a sentinel holds"),
@@ -318,3 +329,13 @@ _KEYS: Final = (
 
 KEYS: Final = {key.name: key for key in _KEYS}
 """By name, in the order in which they are shown."""
+
+
+def key_of(name: str) -> Key:
+    """Find a key by name; those of the dashboard's bindings are as many as it has bindings.
+
+    Raises KeyError for a name that is none.
+    """
+    if name.startswith(CHORDS) and name != CHORDS:
+        return Key(name, Chords(), "", "", "keys of this binding; `ctxtop keys` lists them all")
+    return KEYS[name]

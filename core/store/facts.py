@@ -68,6 +68,8 @@ class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Key of the `api-request` that it answers."""
     last_output_tokens: int | None = None
     """Output of the last iteration, where there were several."""
+    cache_1h_tokens: int = 0
+    """Of those that were written to the cache: for an hour, not for five minutes."""
 
 
 def join_tools(known: str, more: str) -> str:
@@ -146,6 +148,30 @@ class LaunchFact(msgspec.Struct, frozen=True, array_like=True):
     asked_model: str | None = None
     prompt: int | None = None
     """Key of the prompt; an agent of clients up to 2.0 begins with the same text."""
+
+
+class Turn(StrEnum):
+    """Whose turn it is in a conversation, by its newest message."""
+
+    ASKED = "asked"
+    """A person or the client asked; the model has not answered."""
+    RESULT = "result"
+    """A tool's result came; the model has not answered."""
+    ANSWERED = "answered"
+    """The model said something, maybe a call."""
+    OVER = "over"
+    """It was refused or interrupted: nothing is in flight."""
+
+
+class CallFact(msgspec.Struct, frozen=True, array_like=True):
+    """A tool call without a result."""
+
+    offset: int
+    tool_use_id: str
+    at: int | None
+    name: str
+    detail: str
+    """What tells it from others of its tool: a command, a file."""
 
 
 class AsideFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -292,6 +318,13 @@ class SessionFact(msgspec.Struct, frozen=True, array_like=True):
     """The model that was asked for, known before the first answer."""
     model_offset: int | None = None
     """Of the line that named it: what stands after the last answer is the next one's."""
+    turn: Turn | None = None
+    """By the newest message of the main chain."""
+    turn_at: int | None = None
+    turn_offset: int | None = None
+    cost_usd: float | None = None
+    """The client's own total of the session: with agents, and requests that no line records."""
+    cost_offset: int | None = None
 
 
 class BadLine(msgspec.Struct, frozen=True, array_like=True):
@@ -328,6 +361,10 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     stop_blocks: tuple[StopBlockFact, ...] = ()
     stop_hooks: tuple[StopHookFact, ...] = ()
     notes: tuple[NoteFact, ...] = ()
+    calls: tuple[CallFact, ...] = ()
+    """Tool calls that have no result among these lines."""
+    ended: tuple[str, ...] = ()
+    """Ids of earlier lines' calls whose results came."""
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

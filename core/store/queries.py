@@ -11,7 +11,6 @@ from .rows import (
     CompactionRow,
     FillRow,
     SessionRow,
-    SpentRow,
     SummaryRow,
     TroubleRow,
 )
@@ -92,11 +91,6 @@ def newest_files(db: sqlite3.Connection, most: int) -> list[int]:
         "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [most]
     )
     return [int(row[0]) for row in rows]
-
-
-def spent(db: sqlite3.Connection) -> list[SpentRow]:
-    """Add up the answers by session; every message of the store counts once (R: totals)."""
-    return records(SpentRow, db, _SPENT, [])
 
 
 def counts(db: sqlite3.Connection) -> dict[str, int]:
@@ -377,40 +371,4 @@ SELECT at, tokens, compacted FROM (
     UNION ALL
     SELECT at, post_tokens, 1, offset FROM boundary WHERE file_id = ?1
 ) ORDER BY offset DESC LIMIT ?2
-"""
-
-# Of several copies of a message the one with the most output is whole (early lines hold
-# a placeholder); it counts for the session that was opened first and is no fork. Most
-# messages stand in one file alone, and those are added up as they stand there.
-_SPENT: Final = """
-WITH shared AS MATERIALIZED (
-    SELECT message_id FROM response GROUP BY message_id HAVING COUNT(*) > 1
-),
-copies AS (
-    SELECT r.*,
-        ROW_NUMBER() OVER (PARTITION BY r.message_id ORDER BY r.output_tokens DESC, f.path)
-            AS place,
-        FIRST_VALUE(f.session_id) OVER (PARTITION BY r.message_id
-            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS owner
-    FROM shared CROSS JOIN response r USING (message_id)
-    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-),
-added AS (
-    SELECT file_id, SUM(input_tokens) AS input_tokens,
-        SUM(cache_creation_tokens) AS cache_creation_tokens,
-        SUM(cache_read_tokens) AS cache_read_tokens, SUM(output_tokens) AS output_tokens,
-        COUNT(*) AS responses
-    FROM response WHERE message_id NOT IN shared GROUP BY file_id
-)
-SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
-    SUM(output_tokens), SUM(responses)
-FROM (
-    SELECT f.session_id AS owner, input_tokens, cache_creation_tokens, cache_read_tokens,
-        output_tokens, responses
-    FROM added JOIN file f USING (file_id)
-    UNION ALL
-    SELECT owner, input_tokens, cache_creation_tokens, cache_read_tokens, output_tokens, 1
-    FROM copies WHERE place = 1
-)
-GROUP BY owner
 """

@@ -10,6 +10,7 @@ from .facts import (
     AgentMeta,
     BadLine,
     BoundaryFact,
+    CallFact,
     ErrorFact,
     LaunchFact,
     LinkFact,
@@ -61,6 +62,7 @@ WHERE excluded.last_offset > last_offset
 RESPONSE_UPSERT: Final = _insert("response", ResponseFact, "", "file_id") + _LATER_LINE.format(
     more="request = COALESCE(request, excluded.request),"
     " last_output_tokens = excluded.last_output_tokens,"
+    " cache_1h_tokens = excluded.cache_1h_tokens,"
 )
 
 STEP_UPSERT: Final = (
@@ -88,6 +90,10 @@ INSERT_SKILL: Final = _insert_fact("given_skill", SkillFact)
 INSERT_STOP_BLOCK: Final = _insert_fact("stop_block", StopBlockFact)
 INSERT_STOP_HOOK: Final = _insert_fact("stop_hook", StopHookFact)
 INSERT_NOTE: Final = _insert_fact("memory_note", NoteFact)
+INSERT_CALL: Final = _insert_fact("open_call", CallFact)
+
+END_CALL: Final = "DELETE FROM open_call WHERE file_id = ? AND tool_use_id = ?"
+
 INSERT_ADDITION: Final = _insert_fact("addition", AdditionFact)
 
 # What stands before an answer is in what the API reported of it: only the last answer of a
@@ -115,6 +121,11 @@ _NEWEST: Final = (
     "last_prompt",
     "model",
     "model_offset",
+    "turn",
+    "turn_at",
+    "turn_offset",
+    "cost_usd",
+    "cost_offset",
 )
 
 SESSION_UPSERT: Final = (

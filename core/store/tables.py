@@ -24,6 +24,7 @@ MIGRATION_NAMES: Final = (
     "m015_answers_given",
     "m016_recovery",
     "m017_automatic",
+    "m018_activity_and_cost",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -58,5 +59,8 @@ FACT_TABLES: Final = (
     "marker",
     "feedback",
     "given_skill",
+    "open_call",
+    "spending",
+    "shared_response",
 )
 """Tables whose rows belong to one file: read again, they are made again."""

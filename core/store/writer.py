@@ -13,12 +13,14 @@ from .database import open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
 from .inner_rows import insert_inner
 from .statements import (
+    END_CALL,
     FORGET_ADDITIONS,
     INSERT_ADDITION,
     INSERT_AGENT_RETURN,
     INSERT_API_ERROR,
     INSERT_BAD_LINE,
     INSERT_BOUNDARY,
+    INSERT_CALL,
     INSERT_ESTIMATE,
     INSERT_FEEDBACK,
     INSERT_LAUNCH,
@@ -307,9 +309,11 @@ class Writer:
             (INSERT_STOP_BLOCK, facts.stop_blocks),
             (INSERT_STOP_HOOK, facts.stop_hooks),
             (INSERT_NOTE, facts.notes),
+            (INSERT_CALL, facts.calls),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
+        self._connection.executemany(END_CALL, [(file_id, call) for call in facts.ended])
         insert_inner(self._connection, file_id, facts)
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.core import fleet
-from ctxtop.core.store import queries
+from ctxtop.core.store import queries, spending_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
@@ -247,7 +247,7 @@ class Lab:
             return View(
                 sessions={session.session_id: session for session in sessions},
                 agents=fleet.read_agents(db, sessions),
-                spent={row.session_id: row for row in queries.spent(db)},
+                spent={row.session_id: row for row in spending_queries.spent(db)},
                 compactions=queries.compactions(db),
                 bad_lines=queries.bad_lines(db),
                 unknown_types=queries.unknown_types(db),

@@ -13,7 +13,7 @@ import pytest
 from ctxtop.core.agents import Agent, AgentStatus
 from ctxtop.core.context import ContextState
 from ctxtop.core.fleet import read_agents, read_sessions
-from ctxtop.core.store import queries
+from ctxtop.core.store import queries, spending_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.tokens import count_of
@@ -131,7 +131,7 @@ def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, st
         assert [row.tokens for row in queries.fill(db, SESSION)] == [1000, 5000]
         assert [row.tokens for row in queries.fill(db, SESSION, agent.agent_id)] == [900, 1500]
         assert agent_warnings(db, agent) == []
-        assert sum(row.responses for row in queries.spent(db)) == 4
+        assert sum(row.responses for row in spending_queries.spent(db)) == 4
 
 
 def test_sidechains_that_ran_at_once_are_told_apart(
@@ -258,7 +258,7 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     assert agent.result is not None
     assert agent.result.lines == 2
     with closing(open_reader(store)) as db:
-        assert sum(row.responses for row in queries.spent(db)) == 2, "as ccusage counts"
+        assert sum(row.responses for row in spending_queries.spent(db)) == 2, "as ccusage counts"
         assert [row.tokens for row in queries.fill(db, SESSION, "p1")] == [700, 900]
         assert [row.tokens for row in queries.fill(db, SESSION)] == [1000, 1000]
 

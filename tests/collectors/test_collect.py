@@ -17,7 +17,7 @@ from ctxtop.core.context import ContextState
 from ctxtop.core.fleet import read_agents, read_sessions
 from ctxtop.core.levels import Level
 from ctxtop.core.sessions import Session, Status
-from ctxtop.core.store import queries
+from ctxtop.core.store import queries, spending_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.facts import TailState
 from ctxtop.core.store.writer import StaleTailError, Writer
@@ -80,7 +80,7 @@ def test_fragments_of_a_message_count_once_with_their_last_usage(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (spent,) = queries.spent(db)
+        (spent,) = spending_queries.spent(db)
     assert (spent.responses, spent.output_tokens, spent.cache_read_tokens) == (1, 700, 1190)
     assert session(store).context.tokens == 1200
 
@@ -130,7 +130,7 @@ def test_old_history_that_is_written_again_does_not_move_the_last_answer(
 
     assert session(store).context.tokens == 30_000
     with closing(open_reader(store)) as db:
-        assert queries.spent(db)[0].responses == 3
+        assert spending_queries.spent(db)[0].responses == 3
 
 
 def test_a_fork_counts_each_message_once(
@@ -144,7 +144,7 @@ def test_a_fork_counts_each_message_once(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        spent = {row.session_id: row.responses for row in queries.spent(db)}
+        spent = {row.session_id: row.responses for row in spending_queries.spent(db)}
         assert [row.session_id for row in queries.summaries(db)] == [SESSION]
     assert spent == {SESSION: 2, OTHER: 1}
     assert session(store, OTHER).context.tokens == 1000

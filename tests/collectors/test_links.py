@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.collect import Collector
 from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import agent_queries, link_queries, queries
+from ctxtop.core.store import agent_queries, link_queries, queries, spending_queries
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.migrations import migrations
 from ctxtop.core.store.writer import Writer
@@ -171,7 +171,7 @@ def test_a_fork_owns_only_its_own_answers(
     write(other, [queued, *copied(history, **FORKS[kind]), own])
     collector.scan()
     with closing(open_reader(store)) as db:
-        spent = {row.session_id: row.responses for row in queries.spent(db)}
+        spent = {row.session_id: row.responses for row in spending_queries.spent(db)}
         (shared,) = link_queries.shared_answers(db, OTHER)
 
     assert spent == {SESSION: 3, OTHER: 1}
@@ -211,7 +211,7 @@ def test_an_old_resume_copied_the_lines_into_a_new_file(
 
     assert linked(store, OTHER) == [("copied-from", SESSION, "")]
     with closing(open_reader(store)) as db:
-        assert sum(row.responses for row in queries.spent(db)) == 2
+        assert sum(row.responses for row in spending_queries.spent(db)) == 2
 
 
 def test_history_that_is_appended_again_counts_once(

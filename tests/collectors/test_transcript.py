@@ -300,7 +300,7 @@ def test_times_are_the_earliest_and_the_latest_not_the_first_and_the_last() -> N
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"type":"cost-state","totalCostUSD":1.5}',
+        b'{"type":"tools-used","tools":["Bash"]}',
         b'{"sessionId":"x","type":"mode","mode":"normal"}',
         json.dumps(chained("system", subtype="turn_duration")).encode(),
         json.dumps(attachment("prompt_snapshot", systemPrompt=["x"])).encode(),

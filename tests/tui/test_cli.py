@@ -31,8 +31,9 @@ KEYS = {
     " trigger_ratio trigger_armed turns_left minutes_left next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"
     " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
-    " last_activity_at transcript_path forked_from counter_tokens hook_tokens report_tokens"
-    " contradictions",
+    " last_activity_at transcript_path forked_from doing trail_tokens cache_state"
+    " cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
+    " counter_tokens hook_tokens report_tokens contradictions",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
     " result_chars result_tokens expected_format verdict violations warnings marker_origin"
@@ -45,7 +46,7 @@ KEYS = {
     " steered",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
-    " sessions",
+    " sessions cost_usd cost_source cost_estimated cost_partial",
     "summaries": "kind session_id agent_id agent_type at tokens text",
     "doctor": "checks",
 }
@@ -274,6 +275,10 @@ def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path
         "output_tokens": 35,
         "responses": 5,
         "sessions": 3,
+        "cost_usd": 0.123894,
+        "cost_source": "prices",
+        "cost_estimated": True,
+        "cost_partial": False,
     }
 
 

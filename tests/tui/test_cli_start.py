@@ -18,7 +18,7 @@ LATE = ("click", "sqlite_utils", "psutil", "tiktoken", "watchfiles", "ctxtop.tui
 
 PROBE = f"""
 import sys, types
-def run_dashboard(places):
+def run_dashboard(places, mouse):
     print(sorted(name for name in {LATE!r} if name in sys.modules), file=sys.stderr)
     return 7
 stub = types.ModuleType("ctxtop.tui.app")
@@ -45,12 +45,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """What was opened, in place of the dashboard and the demo."""
     calls: list[tuple[str, Any]] = []
 
-    def run_dashboard(places: object) -> int:
-        calls.append(("dashboard", places))
+    def run_dashboard(places: object, *, mouse: bool) -> int:
+        calls.append(("dashboard" if mouse else "dashboard, no mouse", places))
         return 0
 
-    def run_demo(notice: str | None = None) -> int:
-        calls.append(("demo", notice))
+    def run_demo(notice: str | None = None, policy: object = (), *, mouse: bool = True) -> int:
+        calls.append(("demo" if mouse else "demo, no mouse", notice))
         return 0
 
     app, demo = ModuleType("ctxtop.tui.app"), ModuleType("ctxtop.tui.demo")
@@ -158,10 +158,29 @@ def test_the_demo_is_made_or_opened(
     assert opened == [("demo", None)]
 
 
+def test_the_mouse_can_be_left_to_the_terminal(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    opened: list[tuple[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (home / ".claude").mkdir()
+    on_a_terminal(monkeypatch)
+    for words in (("--no-mouse",), ("demo", "--no-mouse"), ("--no-mouse", "demo")):
+        assert run(monkeypatch, *words) == 0
+    assert [what for what, _ in opened] == [
+        "dashboard, no mouse",
+        "demo, no mouse",
+        "demo, no mouse",
+    ]
+    assert run(monkeypatch, "--no-mouse", "sessions") == 2
+    assert "only the dashboard has a mouse" in capsys.readouterr().err
+
+
 def test_ctrl_c_ends_with_130(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(_: object) -> int:
+    def interrupt(_: object, **__: object) -> int:
         raise KeyboardInterrupt
 
     (home / ".claude").mkdir()

@@ -26,6 +26,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2.1", "limit.source", "table"),
     ("T-26", "limit.default", 200_000),
     ("T-26", "limit.override", {}),
+    ("issue", "price", {}),
     ("T-26", "limit.safety_factor", 1.0),
     ("T-26", "limit.unknown", "display_only"),
     ("T-01", "limit.output_reserve", 20_000),
@@ -136,6 +137,8 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "saveflow.fresh_for_s", 86_400),
     ("2.2", "saveflow.sentinel_ttl_s", 1800),
     ("T-18", "saveflow.locations", "all"),
+    ("issue", "ui.theme", "kept"),
+    ("issue", "ui.ascii", False),
 ]
 
 

@@ -12,13 +12,14 @@ from ...collectors.own_logs.logs import logs_of
 from ...core.policy.kinds import plain
 from ...core.store import agent_queries, log_queries, queries
 from ...core.tokens import count_of
-from . import compliance_json
+from . import activity_json, compliance_json
 from .times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from ...core.activity import Cost
     from ...core.agents import Agent
     from ...core.composition import Composition, Share
     from ...core.context import Context
@@ -48,7 +49,7 @@ def dumps(value: object, encoding: str) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Record:
+def session(found: Session, spent: Mapping[str, SpentRow], projects: Path, now_ms: int) -> Record:
     """One object of `ctxtop sessions`."""
     context = found.context
     own = spent.get(found.session_id)
@@ -81,6 +82,7 @@ def session(found: Session, spent: Mapping[str, SpentRow], projects: Path) -> Re
         "last_activity_at": time_of(found.last_activity_at),
         "transcript_path": str(projects / found.path),
         "forked_from": found.forked_from,
+        **activity_json.of_session(found, now_ms),
         **_numbers(context),
         "contradictions": _contradictions(context),
     }
@@ -312,7 +314,7 @@ def _share(found: Share) -> Record:
     }
 
 
-def totals(spent: Mapping[str, SpentRow], sessions: int) -> Record:
+def totals(spent: Mapping[str, SpentRow], sessions: int, cost: Cost | None) -> Record:
     """The object of `ctxtop totals`."""
     rows = spent.values()
     return {
@@ -322,6 +324,7 @@ def totals(spent: Mapping[str, SpentRow], sessions: int) -> Record:
         "output_tokens": sum(row.output_tokens for row in rows),
         "responses": sum(row.responses for row in rows),
         "sessions": sessions,
+        **activity_json.of_cost(cost),
     }
 
 

@@ -311,6 +311,16 @@ def counted(record: Record) -> list[str]:
     ]
 
 
+def totals(record: Record) -> list[str]:
+    """Lay out `ctxtop totals`: the counts, and what they make in dollars."""
+    lines = counted({name: value for name, value in record.items() if type(value) is int})
+    usd = record["cost_usd"]
+    if usd is None:
+        return lines
+    more = ", without models that have no price" if record["cost_partial"] else ""
+    return [*lines, f"≈ ${usd:,.2f} by list prices{more}"]
+
+
 def checks(found: Iterable[Check]) -> list[str]:
     """Lay out `ctxtop doctor`."""
     listed = list(found)

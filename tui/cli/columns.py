@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from ...collectors.clean import clean_text
 from ..formats import fit, fit_right, middle
+from ..plain_signs import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,9 +34,6 @@ COLOURS: Final = {
     "ok": "32",
     "bad": "31",
 }
-
-# For an output that is not UTF-8: each sign by one that every terminal has.
-_PLAIN: Final = str.maketrans("≈–…░█▉▊▋▌▍▎▏✓✗·—×", "~-.-####====+x*-x")
 
 _BREAKS: Final = {ord("\n"): " ", ord("\t"): " "}
 
@@ -96,14 +94,12 @@ def wants_colours() -> bool:
     )
 
 
-def put(lines: Iterable[str]) -> None:
-    """Print lines, with plain signs where the output is not UTF-8."""
+def put(lines: Iterable[str], *, plainly: bool = False) -> None:
+    """Print lines, with plain signs where that is asked for or the output is not UTF-8."""
     encoding = output_encoding()
     for line in lines:
-        shown = line
-        if encoding != "utf-8":
-            shown = line.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
-        print(shown)
+        shown = plain(line) if plainly or encoding != "utf-8" else line
+        print(shown if encoding == "utf-8" else shown.encode(encoding, "replace").decode(encoding))
 
 
 def output_encoding() -> str:

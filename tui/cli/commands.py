@@ -10,9 +10,11 @@ import click
 from ctxtop import __version__
 
 from ...collectors.collect import Collector
-from ...core.store import queries
+from ...core.cost import estimate_cost
+from ...core.store import queries, spending_queries
 from ...core.store.answer_queries import given
 from ..given_lines import given_to_agents, injected
+from ..settings import keymap_of
 from . import as_json
 from .cells import shorten
 from .client_commands import hook, statusline
@@ -21,12 +23,14 @@ from .emit import emit as _emit
 from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
-from .options import chosen, common, reading, refuse, session
+from .keys_command import keys
+from .options import chosen, common, dashboard, reading, refuse, session
 from .reading import open_reading, policy_of
 from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
+from .serve_command import serve
 from .start import open_dashboard, resolve
 from .steered import steered
 from .trigger_command import trigger
@@ -59,12 +63,15 @@ def run(words: list[str]) -> int:
 @click.group(invoke_without_command=True, context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
 @reading
+@dashboard
 @click.pass_context
 def group(context: click.Context) -> int:
     """Top for the context windows of Claude Code: how full every session and agent is.
 
     Without a command it opens the dashboard.
     """
+    if context.invoked_subcommand not in {None, "demo"}:
+        refuse(context, no_mouse="only the dashboard has a mouse: leave --no-mouse out")
     if context.invoked_subcommand is not None:
         return DONE
     refuse(
@@ -73,7 +80,8 @@ def group(context: click.Context) -> int:
         no_scan="the dashboard always looks; `ctxtop sessions --no-scan` does not",
     )
     options = chosen(context)
-    return open_dashboard(options.config_dir, options.db, options.policy)
+    mouse = not options.no_mouse
+    return open_dashboard(options.config_dir, options.db, options.policy, mouse=mouse)
 
 
 group.add_command(hook)
@@ -106,7 +114,7 @@ def sessions(context: click.Context) -> int:
         projects = found.places.folder.projects
         return _emit(
             context,
-            [as_json.session(each, spent, projects) for each in listed],
+            [as_json.session(each, spent, projects, found.now_ms) for each in listed],
             lambda: _table().sessions(listed, found.now_ms) or _nothing(found, "sessions"),
         )
 
@@ -227,8 +235,10 @@ group.add_command(inject)
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_reading(chosen(context)) as found:
-        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"])
-        return _emit(context, record, lambda: _table().counted(record))
+        prices = found.policies.common.labels("price")
+        cost = estimate_cost(spending_queries.spending(found.db), prices)
+        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"], cost)
+        return _emit(context, record, lambda: _table().totals(record))
 
 
 @group.command()
@@ -241,6 +251,8 @@ def policy(context: click.Context, *, session: str | None) -> int:
     Of the folder one stands in, or of a session's.
     """
     found, notices = policy_of(chosen(context), session)
+    keymap = keymap_of(found)
+    notices = (*notices, *(keymap.notices if keymap else ()))
     record = as_json.policy(found, notices)
     return _emit(context, record, lambda: _table().policy(found, notices))
 
@@ -274,10 +286,13 @@ group.add_command(recover_session)
 group.add_command(saves)
 group.add_command(undo)
 group.add_command(receipts)
+group.add_command(serve)
+group.add_command(keys)
 
 
 @group.command()
 @common
+@dashboard
 @click.option("--once", is_flag=True, help="Make the data, print its folder and end.")
 @click.pass_context
 def demo(context: click.Context, *, once: bool) -> int:
@@ -295,7 +310,8 @@ def demo(context: click.Context, *, once: bool) -> int:
         return USAGE
     from ..demo import run_demo
 
-    return run_demo()
+    options = chosen(context)
+    return run_demo(policy=options.policy, mouse=not options.no_mouse)
 
 
 def _compactions(found: Reading, listed: list[CompactionRow], session: str | None) -> list[str]:
@@ -312,7 +328,7 @@ def _table() -> ModuleType:
 
 
 def _spent(found: Reading) -> dict[str, SpentRow]:
-    return {row.session_id: row for row in queries.spent(found.db)}
+    return {row.session_id: row for row in spending_queries.spent(found.db)}
 
 
 def _short(found: Reading) -> dict[str, str]:

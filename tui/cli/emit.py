@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from . import as_json
 from .columns import output_encoding, put
-from .options import chosen
+from .options import chosen, wants_plain
 from .report import DONE
 
 if TYPE_CHECKING:
@@ -20,5 +20,5 @@ def emit(context: click.Context, record: object, lines: Callable[[], list[str]])
     if chosen(context).as_json:
         print(as_json.dumps(record, output_encoding()))
     else:
-        put(lines())
+        put(lines(), plainly=wants_plain(chosen(context)))
     return DONE

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
+
+from ...collectors.policy_sources import PolicySources
+from ..settings import asks_for_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +27,7 @@ class Options(msgspec.Struct):
     db: Path | None = None
     as_json: bool = False
     no_scan: bool = False
+    no_mouse: bool = False
     policy: list[tuple[str, str]] = []
     """Keys and values of the policy."""
 
@@ -34,13 +39,23 @@ def chosen(context: click.Context) -> Options:
 
 
 def common(command: Command) -> Command:
-    """Add --config-dir, --db and --json to a command."""
-    return _config_dir(_db(_json(command)))
+    """Add --config-dir, --db, --json and --ascii to a command."""
+    return _config_dir(_db(_json(_ascii(command))))
+
+
+def dashboard(command: Command) -> Command:
+    """Add what only the dashboard has a use for."""
+    return _no_mouse(command)
 
 
 def reading(command: Command) -> Command:
     """Add the common options, --no-scan and the policy's to a command that reads the store."""
     return common(_no_scan(_preset(_set(command))))
+
+
+def wants_plain(options: Options) -> bool:
+    """Say whether what is printed for people is to have ASCII's signs alone."""
+    return asks_for_ascii(PolicySources(tuple(options.policy), os.environ))
 
 
 def refuse(context: click.Context, **reasons: str) -> None:
@@ -60,6 +75,11 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
 def _keep_preset(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value:
         chosen(context).policy.append(("preset", value))
+
+
+def _keep_ascii(context: click.Context, _parameter: click.Parameter, asked: object) -> None:
+    if asked:
+        chosen(context).policy.append(("ui.ascii", "true"))
 
 
 def _keep_values(
@@ -106,6 +126,20 @@ _json: Final = click.option(
     "as_json",
     is_flag=True,
     help="Print for programs.",
+    expose_value=False,
+    callback=_keep,
+)
+_ascii: Final = click.option(
+    "--ascii",
+    is_flag=True,
+    help="Draw with ASCII's signs alone.  [default: CTXTOP_ASCII]",
+    expose_value=False,
+    callback=_keep_ascii,
+)
+_no_mouse: Final = click.option(
+    "--no-mouse",
+    is_flag=True,
+    help="Leave the mouse to the terminal, to select with.",
     expose_value=False,
     callback=_keep,
 )

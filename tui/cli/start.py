@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .report import USAGE, RefusedError, say
 
@@ -14,21 +15,29 @@ if TYPE_CHECKING:
     from ..places import Places
 
 
+DRIVER: Final = "TEXTUAL_DRIVER"
+"""Textual's name for what stands in for a terminal, as a page in a browser does."""
+
+
 def open_dashboard(
-    config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
+    config: Path | None,
+    store: Path | None,
+    policy: Sequence[tuple[str, str]] = (),
+    *,
+    mouse: bool = True,
 ) -> int:
     """Run the dashboard until a person leaves it; the code is the command's.
 
     Raises PlaceError or RefusedError where a named place cannot be used.
     """
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() or DRIVER in os.environ):
         say("the dashboard needs a terminal; `ctxtop sessions` prints the same")
         return USAGE
     places = resolve(config, store, policy)
     if places.exists:
         from ..app import run_dashboard
 
-        return run_dashboard(places)
+        return run_dashboard(places, mouse=mouse)
     notice = (
         f"no Claude Code folder at {places.config_dir}: this is the demo;"
         " name a folder with --config-dir"
@@ -36,7 +45,7 @@ def open_dashboard(
     say(notice)
     from ..demo import run_demo
 
-    return run_demo(notice=notice)
+    return run_demo(notice, policy, mouse=mouse)
 
 
 def resolve(

@@ -21,9 +21,30 @@ class ConfirmScreen(ModalScreen[bool]):
     """Answers True only where a person went to the button that names the action."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Leave it alone", key_display="Esc", tooltip="leave it alone"),
-        Binding("left,up", "app.focus_previous", "Other", show=False, tooltip="the other button"),
-        Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the other button"),
+        Binding(
+            "escape,q",
+            "leave",
+            "Leave it alone",
+            key_display="Esc",
+            tooltip="leave it alone",
+            id="leave",
+        ),
+        Binding(
+            "left,up",
+            "app.focus_previous",
+            "Other",
+            show=False,
+            tooltip="the other button",
+            id="previous",
+        ),
+        Binding(
+            "right,down",
+            "app.focus_next",
+            "Other",
+            show=False,
+            tooltip="the other button",
+            id="next",
+        ),
     ]
 
     def __init__(self, title: str, what: Content, action: str, safe: str = LEAVE) -> None:

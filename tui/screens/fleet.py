@@ -65,10 +65,10 @@ class FleetScreen(Screen[None]):
             "y", "copy", "Copy", tooltip="copy: a session's id, a result, a summary", id="copy"
         ),
         Binding("z", "zoom", "Zoom", tooltip="this pane alone, or all again", id="zoom"),
-        Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="sessions"),
-        Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="agents"),
+        Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="pane_1"),
+        Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="pane_2"),
         Binding(
-            "3", "pane('summaries')", "Summaries", show=False, tooltip="summaries", id="summaries"
+            "3", "pane('summaries')", "Summaries", show=False, tooltip="summaries", id="pane_3"
         ),
         Binding(
             "escape",

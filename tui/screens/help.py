@@ -1,76 +1,90 @@
-"""The keys, made from the bindings themselves."""
+"""The keys and the signs of what is on the screen, made from what the screen itself has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
-from ..gauge import MARK
+from ..formats import one_line
+from ..help_text import KeyHelp, help_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from textual.app import ComposeResult
 
-_SIGNS: Final = (
-    ("● ○ ▲", "at work, idle, waits for you"),
-    ("✗ †", "the prompt is too long, the transcript is gone"),
-    ("↻2", "compacted twice"),
-    ("4 ✗1", "of four agents one did not compress its result"),
-    (MARK, "on a bar: 70 and 80 % of the window"),
-    ("≈", "an estimate; without it the number is the API's"),
-    ("–", "not known yet"),
-)
-
 
 class HelpScreen(ModalScreen[None]):
-    """Every key of the screen below, and every sign."""
+    """Every key of the screen below, and every sign; what is typed after / finds some."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "Close", key_display="Esc"),
+        Binding("escape,question_mark,q,enter", "close", "Close", key_display="Esc", id="close"),
+        Binding("slash", "find", "Find", show=False, id="find"),
+        Binding("j,down", "scroll('down')", "Down", show=False, id="down"),
+        Binding("k,up", "scroll('up')", "Up", show=False, id="up"),
+        Binding("ctrl+d,pagedown,space", "scroll('page_down')", show=False, id="page_down"),
+        Binding("ctrl+u,pageup", "scroll('page_up')", show=False, id="page_up"),
+        Binding("g,home", "scroll('home')", "Top", show=False, id="first"),
+        Binding("G,end", "scroll('end')", "Bottom", show=False, id="last"),
     ]
 
-    def __init__(self, bindings: Iterable[Binding]) -> None:
+    def __init__(self, title: str, keys: Sequence[KeyHelp]) -> None:
+        """Explain the keys of a screen with this title."""
         super().__init__()
-        self._explained: Final = list(bindings)
+        self._title: Final = title
+        self._keys: Final = keys
 
     def compose(self) -> ComposeResult:
-        """Lay out keys and signs."""
-        with VerticalScroll(id="help"):
-            yield Static(self._text())
+        """Lay out the words below the line in which some are looked for."""
+        with Vertical(id="help"):
+            yield Input(placeholder="a key, a sign, a word …", id="find", compact=True)
+            with VerticalScroll(id="keys"):
+                yield Static(self._text(""))
 
     def on_mount(self) -> None:
-        """Name the box."""
+        """Name the box, and let the keys scroll it."""
         box = self.query_one("#help")
-        box.border_title = "Help"
-        box.border_subtitle = "Esc closes"
+        box.border_title = Content(f"Help: {one_line(self._title)}")
+        box.border_subtitle = "/ finds, Esc closes"
+        self.query_one("#find").display = False
+        self.query_one("#keys").focus()
 
-    def _text(self) -> Content:
-        lines = [Content.styled("Keys", "bold $accent")]
-        for words, keys in self._keys().items():
-            lines.append(
-                Content.assemble((f"  {' '.join(keys):<14}", "$primary"), (words, "$foreground"))
-            )
-        lines += [Content(""), Content.styled("Signs", "bold $accent")]
-        lines += [
-            Content.assemble((f"  {sign:<14}", "$primary"), (words, "$foreground"))
-            for sign, words in _SIGNS
-        ]
-        return Content("\n").join(lines)
+    def action_find(self) -> None:
+        """Open the line."""
+        line = self.query_one("#find", Input)
+        line.display = True
+        line.focus()
 
-    def _keys(self) -> dict[str, list[str]]:
-        by_words: dict[str, list[str]] = {}
-        for binding in self._explained:
-            # Textual's own (scroll left, focus next …) have none and are what one expects.
-            if not binding.tooltip or binding.key == "ctrl+q":
-                continue
-            keys = by_words.setdefault(binding.tooltip, [])
-            shown = self.app.get_key_display(binding)
-            if shown not in keys:
-                keys.append(shown)
-        return by_words
+    def action_close(self) -> None:
+        """Close the line, then the help."""
+        line = self.query_one("#find", Input)
+        if line.display and line.value:
+            line.value = ""
+            line.display = False
+            self.query_one("#keys").focus()
+        else:
+            self.dismiss()
+
+    def action_scroll(self, where: str) -> None:
+        """Scroll by a line, by a page, or to an end."""
+        getattr(self.query_one("#keys"), f"scroll_{where}")(animate=False)
+
+    @on(Input.Changed)
+    def _find(self, event: Input.Changed) -> None:
+        event.stop()
+        self.query_one("#keys Static", Static).update(self._text(event.value))
+        self.query_one("#keys").scroll_home(animate=False)
+
+    @on(Input.Submitted)
+    def _found(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.query_one("#keys").focus()
+
+    def _text(self, words: str) -> Content:
+        return help_text(self._keys, words)

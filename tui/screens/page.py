@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+from textual import on
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Footer
 
-from ..formats import one_line
+from ..widgets.crumbs import Crumbs
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,9 +43,14 @@ class Page(Screen[None]):
         self.session_id: Final = session_id
         """Whose page this is; None where it is no session's."""
 
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """The way to this page, itself at the end."""
+        return self._crumbs
+
     def compose(self) -> ComposeResult:
         """Lay out the crumbs, the page, and the keys."""
-        yield Static(self._path(), classes="crumbs")
+        yield Crumbs(self.crumbs)
         yield from self.compose_page()
         yield Footer(show_command_palette=False)
 
@@ -65,7 +70,12 @@ class Page(Screen[None]):
         """Change the crumbs after the first."""
         self._crumbs = (HOME, *crumbs)
         if self.is_attached:
-            self.query_one(".crumbs", Static).update(self._path())
+            self.query_one(Crumbs).path = self.crumbs
+
+    @on(Crumbs.Chosen)
+    def _go_back(self, event: Crumbs.Chosen) -> None:
+        event.stop()
+        self.app.go_back(self.crumbs[: event.place + 1], self.session_id)
 
     def ask(
         self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
@@ -94,6 +104,3 @@ class Page(Screen[None]):
     def action_leave(self) -> None:
         """Go back."""
         self.app.pop_screen()
-
-    def _path(self) -> Content:
-        return Content(f" {' › '.join(one_line(each) for each in self._crumbs)}")

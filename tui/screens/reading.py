@@ -21,20 +21,28 @@ class ReadingScreen(Page):
     """Shows a text; Esc goes back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "leave", "Back", show=False, tooltip="back"),
-        Binding("y", "copy", "Copy", tooltip="copy the whole text"),
-        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down"),
-        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up"),
+        Binding("enter", "leave", "Back", show=False, tooltip="back", id="done"),
+        Binding("y", "copy", "Copy", tooltip="copy the whole text", id="copy"),
+        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up", id="up"),
         Binding(
             "ctrl+d,pagedown,space",
             "scroll('page_down')",
             "Page down",
             show=False,
             tooltip="a page down",
+            id="page_down",
         ),
-        Binding("ctrl+u,pageup", "scroll('page_up')", "Page up", show=False, tooltip="a page up"),
-        Binding("g,home", "scroll('home')", "Top", show=False, tooltip="first"),
-        Binding("G,end", "scroll('end')", "Bottom", show=False, tooltip="last"),
+        Binding(
+            "ctrl+u,pageup",
+            "scroll('page_up')",
+            "Page up",
+            show=False,
+            tooltip="a page up",
+            id="page_up",
+        ),
+        Binding("g,home", "scroll('home')", "Top", show=False, tooltip="first", id="first"),
+        Binding("G,end", "scroll('end')", "Bottom", show=False, tooltip="last", id="last"),
     ]
 
     def __init__(self, *crumbs: str, content: Content, session_id: str | None = None) -> None:

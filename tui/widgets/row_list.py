@@ -32,13 +32,22 @@ class Rows(OptionList):
     """The rows; keys of less and vi beside the arrows, and a click only marks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Open", key_display="⏎", tooltip="show it whole"),
-        Binding("j,down", "cursor_down", "Down", show=False, tooltip="down"),
-        Binding("k,up", "cursor_up", "Up", show=False, tooltip="up"),
-        Binding("g,home", "first", "First", show=False, tooltip="first"),
-        Binding("G,end", "last", "Last", show=False, tooltip="last"),
-        Binding("ctrl+d,pagedown", "page_down", "Page down", show=False, tooltip="a page down"),
-        Binding("ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up"),
+        Binding("enter", "select", "Open", key_display="⏎", tooltip="show it whole", id="open"),
+        Binding("j,down", "cursor_down", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "cursor_up", "Up", show=False, tooltip="up", id="up"),
+        Binding("g,home", "first", "First", show=False, tooltip="first", id="first"),
+        Binding("G,end", "last", "Last", show=False, tooltip="last", id="last"),
+        Binding(
+            "ctrl+d,pagedown",
+            "page_down",
+            "Page down",
+            show=False,
+            tooltip="a page down",
+            id="page_down",
+        ),
+        Binding(
+            "ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up", id="page_up"
+        ),
     ]
 
     class RoomChanged(Message):

@@ -18,6 +18,7 @@ from . import (
     m015_answers_given,
     m016_recovery,
     m017_automatic,
+    m018_activity_and_cost,
 )
 from .known import migrations
 
@@ -39,5 +40,6 @@ __all__ = [
     "m015_answers_given",
     "m016_recovery",
     "m017_automatic",
+    "m018_activity_and_cost",
     "migrations",
 ]

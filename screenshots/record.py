@@ -1,0 +1,81 @@
+"""Make the recording of README.md again, from the demo's data: `make recording`."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from animation import Frame, animate
+from stage import NOW, dress, staged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxtop.tui.app import CtxtopApp
+    from rich.segment import Segment
+
+SIZE: Final = (110, 32)
+THEME: Final = "ctxtop-dark"
+BACKGROUND: Final = "#14161f"
+RECORDING: Final = Path(__file__).with_name("recording.svg")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Keys, one after another, and how long the last of them is looked at."""
+
+    keys: tuple[str, ...]
+    seconds: float
+    between: float = 0.25
+    """Seconds after each of the others."""
+    work: float = 0.4
+    """Seconds that the screen gets to draw, and to ask what it shows; not in the recording."""
+
+
+STORY: Final = (
+    Scene((), 2.0),
+    Scene(("j", "j", "j", "j", "j"), 1.6),
+    Scene(("g", "j"), 1.2),
+    Scene(("enter",), 3.0, work=1.5),
+    Scene(("escape",), 0.8),
+)
+
+
+async def record(root: Path) -> list[Frame]:
+    """Play the story, and keep what stood on the screen."""
+    frames: list[Frame] = []
+    async with staged(root, THEME, SIZE) as (app, pilot):
+        await pilot.pause(1.0)
+        for scene in STORY:
+            for key in scene.keys:
+                await pilot.press(key)
+                await pilot.pause(scene.work)
+                frames.append(Frame(tuple(lines(app)), scene.between))
+            last = frames.pop().lines if scene.keys else tuple(lines(app))
+            frames.append(Frame(last, scene.seconds))
+    return frames
+
+
+def lines(app: CtxtopApp) -> Iterator[tuple[Segment, ...]]:
+    """Give what stands on the screen, line by line."""
+    for strip in app.screen._compositor.render_strips():
+        yield tuple(strip)
+
+
+def main() -> None:
+    """Make it."""
+    from ctxtop.collectors.demo import make_demo
+
+    with tempfile.TemporaryDirectory() as top:
+        dress(Path(top))
+        folder = make_demo(Path(top) / "claude", NOW)
+        frames = asyncio.run(record(folder.root))
+    RECORDING.write_text(animate(frames, SIZE[0], BACKGROUND, "ctxtop"), encoding="utf-8")
+    print(f"{RECORDING.name}: {len(frames)} frames, {RECORDING.stat().st_size >> 10} KiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A command in a pseudo-terminal: its keys, its processes, their time and memory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from typing import Final
+
+import psutil
+
+SIZE: Final = (120, 40)
+GRACE_S: Final = 5.0
+
+
+class Terminal:
+    """Runs `ctxtop` with some words; what it writes is read away and the end is kept."""
+
+    def __init__(self, words: list[str], environ: dict[str, str]) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.execve(sys.executable, [sys.executable, "-m", "ctxtop", *words], environ)
+        size = struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0)
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+        self.written = bytearray()
+        self.frames = 0
+        """Reads that brought something."""
+
+    def wait(self, seconds: float) -> None:
+        """Let it run, and read what it writes."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            ready, _, _ = select.select([self._terminal], [], [], left)
+            if ready:
+                self.written += os.read(self._terminal, 1 << 16)
+                self.frames += 1
+                del self.written[:-65536]
+
+    def wait_for(self, words: bytes, seconds: float = 60.0) -> None:
+        """Let it run until it has written some words."""
+        end = time.monotonic() + seconds
+        while words not in self.written:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{words!r} was not written within {seconds} s")
+            self.wait(0.05)
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self._terminal, keys.encode())
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """The dashboard, and what reads for it."""
+        first = psutil.Process(self.pid)
+        return [first, *first.children(recursive=True)]
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of a core so far, of those that run and those that ended."""
+        times = [each.cpu_times() for each in self.processes]
+        own = times[0]
+        return sum(each.user + each.system for each in times) + (
+            own.children_user + own.children_system
+        )
+
+    @property
+    def memory_mb(self) -> float:
+        """What only they hold, in MB."""
+        return sum(each.memory_full_info().uss for each in self.processes) / 1e6
+
+    def close(self) -> None:
+        """End it as a terminal does."""
+        os.kill(self.pid, signal.SIGTERM)
+        end = time.monotonic() + GRACE_S
+        while time.monotonic() < end:
+            self.wait_quietly()
+            if os.waitpid(self.pid, os.WNOHANG)[0]:
+                break
+        else:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+
+    def wait_quietly(self) -> None:
+        """Read what is written on the way out."""
+        try:
+            self.wait(0.1)
+        except OSError:
+            time.sleep(0.05)

@@ -1,0 +1,265 @@
+"""What a session is at: its open tool calls and whose turn it is, however the lines come."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.core.activity import Doing, DoingKind
+from ctxtop.core.fleet import read_sessions
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.facts import LiveSession
+
+from ..logs import line as log_line
+from ..logs import lines, log_file
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    START_MS,
+    JsonLine,
+    append,
+    assistant,
+    encode,
+    notification,
+    refusal,
+    text,
+    tool,
+    tool_result,
+    user,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.store.writer import Writer
+
+CALL = assistant(
+    "m1", content=[text("look"), tool("Bash", "t1", command="make  test\x1b[31m")], at=2
+)
+RESULT = tool_result("t1", "ok", {}, at=3)
+
+
+@pytest.fixture
+def path(claude: ClaudeFolder) -> Path:
+    return claude.projects / PROJECT / f"{SESSION}.jsonl"
+
+
+def doing(store: Path, now_s: int = 60) -> Doing | None:
+    with closing(open_reader(store)) as db:
+        (found,) = read_sessions(db, START_MS + now_s * 1000)
+        return found.doing
+
+
+def registered(writer: Writer, status: str, at: int = 0, waiting_for: str | None = None) -> None:
+    writer.save_live(
+        [LiveSession(SESSION, 7, status, None, None, START_MS + at * 1000, waiting_for)]
+    )
+
+
+def test_a_turn_as_it_is_written(path: Path, collector: Collector, store: Path) -> None:
+    steps: list[tuple[JsonLine, Doing | None]] = [
+        (user(at=1), Doing(DoingKind.MODEL, "", since=START_MS + 1000)),
+        (CALL, Doing(DoingKind.TOOL, "Bash", "make test[31m", START_MS + 2000)),
+        (RESULT, Doing(DoingKind.MODEL, "", since=START_MS + 3000)),
+        (assistant("m2", at=4), None),
+    ]
+    write(path, [])
+    for added, expected in steps:
+        append(path, [added])
+        collector.scan()
+        assert doing(store) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ([], "Bash"),
+        ([RESULT], None),
+        ([assistant("m2", at=4)], None),
+        ([user("go on", at=4)], None),
+        ([user("[Request interrupted by user for tool use]", at=4)], None),
+        ([refusal("Prompt is too long", at=4)], None),
+        ([assistant("m1", content=[tool("Read", "t2", file_path="/a")], at=2)], "Read"),
+        ([assistant("m1", content=[tool("Read", "t2", file_path="/a")], at=2), RESULT], "Read"),
+        ([user("<local-command-stdout>x</local-command-stdout>", at=4)], "Bash"),
+        ([user("aside", at=4, isSidechain=True)], "Bash"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_ends_a_call(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    more: list[JsonLine],
+    what: str | None,
+    at_once: bool,
+) -> None:
+    if at_once:
+        write(path, [user(), CALL, *more])
+        collector.scan()
+    else:
+        write(path, [])
+        for added in (user(), CALL, *more):
+            append(path, [added])
+            collector.scan()
+
+    found = doing(store)
+    assert (found.what if found and found.kind is DoingKind.TOOL else None) == what
+
+
+def test_a_file_that_begins_anew_has_no_old_calls(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [user(), CALL])
+    collector.scan()
+    write(path, [user("begin again, with other words in it", at=5)])
+    collector.scan()
+
+    found = doing(store)
+    assert found is not None
+    assert found.kind is DoingKind.MODEL
+
+
+def test_a_task_that_reports_asks_the_model(path: Path, collector: Collector, store: Path) -> None:
+    write(path, [user(), assistant(at=2), notification("a1", "[COMPRESSED]", at=7)])
+    collector.scan()
+
+    assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 7000)
+
+
+@pytest.mark.parametrize(
+    ("asked", "detail"),
+    [
+        ({"file_path": "/a b", "old_string": "x"}, "/a b"),
+        ({"pattern": "x+", "path": "/p"}, "x+"),
+        ({"description": "Find it", "prompt": "long " * 900, "subagent_type": "x"}, "Find it"),
+        ({"odd": {"x": 1}, "other": "its words"}, "its words"),
+        ({"command": "\u202eevil\n\n two"}, "evil two"),
+        ({"command": "x" * 900}, "x" * 200),
+        ({"command": 7}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_tells_a_call_from_others(
+    path: Path, collector: Collector, store: Path, asked: dict[str, Any], detail: str
+) -> None:
+    write(path, [user(), assistant(content=[tool("Any", "t9", **asked)], at=2)])
+    collector.scan()
+
+    found = doing(store)
+    assert found is not None
+    assert (found.what, found.detail) == ("Any", detail)
+
+
+def test_an_ended_session_does_nothing(path: Path, collector: Collector, store: Path) -> None:
+    write(path, [user(), CALL])
+    collector.scan()
+
+    assert doing(store, now_s=3600) is None
+
+
+def test_the_registry_knows_who_waits(
+    path: Path, collector: Collector, store: Path, writer: Writer
+) -> None:
+    write(path, [user(at=1), CALL])
+    collector.scan()
+    registered(writer, "waiting", at=3, waiting_for="permission prompt")
+    detail = "Bash: make test[31m"
+    waits = Doing(DoingKind.PERSON, "permission prompt", detail, START_MS + 3000)
+    assert doing(store, 3600) == waits
+
+    registered(writer, "busy", at=4)
+    assert doing(store, 3600) == Doing(DoingKind.TOOL, "Bash", "make test[31m", START_MS + 2000)
+    # Its word is newer than the transcript's, which was cut off.
+    registered(writer, "idle", at=9)
+    assert doing(store, 3600) is None
+    # Clients before 2.1.112 say nothing of it.
+    registered(writer, "idle", at=1)
+    assert doing(store, 3600) is not None
+
+
+def test_a_busy_client_without_words_waits_for_the_model(
+    path: Path, collector: Collector, store: Path, writer: Writer
+) -> None:
+    write(path, [user(), assistant(at=2)])
+    collector.scan()
+    registered(writer, "busy", at=5)
+
+    assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 5000)
+
+
+def test_a_question_waits_for_a_person(path: Path, collector: Collector, store: Path) -> None:
+    asked = {"questions": [{"question": "Which one?"}]}
+    write(path, [user(), assistant(content=[tool("AskUserQuestion", "t1", **asked)], at=2)])
+    collector.scan()
+
+    found = doing(store)
+    assert found is not None
+    assert (found.kind, found.what) == (DoingKind.PERSON, "an answer")
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "asks"),
+    [
+        ("PermissionRequest", {"tool_name": "Bash"}, True),
+        ("Notification", {"notification_type": "permission_prompt"}, True),
+        ("Notification", {"notification_type": "idle_prompt"}, False),
+        ("PostToolUse", {"tool_name": "Bash"}, False),
+    ],
+)
+def test_hooks_tell_of_a_permission_that_is_asked_for(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    event: str,
+    more: dict[str, Any],
+    asks: bool,
+) -> None:
+    write(path, [user(), CALL])
+    told = log_line(START_MS + 2500, session_id=SESSION, hook_event_name=event, **more)
+    log_file(store).write_bytes(lines([told]))
+    collector.scan()
+
+    found = doing(store)
+    assert found is not None
+    assert (found.kind is DoingKind.PERSON) is asks
+    if asks:
+        assert found == Doing(
+            DoingKind.PERSON, "permission", "Bash: make test[31m", START_MS + 2500
+        )
+        # It was granted: the tool's result is newer.
+        append(path, [RESULT])
+        collector.scan()
+        assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 3000)
+
+
+def test_calls_of_one_answer_end_one_by_one(path: Path, collector: Collector, store: Path) -> None:
+    first = assistant("m1", content=[tool("Bash", "t1", command="a")], at=2)
+    second = assistant("m1", content=[tool("Bash", "t2", command="b")], at=3)
+    write(path, [user(), first, second, tool_result("t2", "ok", {}, at=4)])
+    collector.scan()
+    found = doing(store)
+    assert found is not None
+    assert found.detail == "a"
+
+
+def test_a_line_that_is_half_written_changes_nothing(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    whole = encode([CALL])
+    write(path, [user(at=1)])
+    with path.open("ab") as file:
+        file.write(whole[:-30])
+    collector.scan()
+    assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 1000)
+    with path.open("ab") as file:
+        file.write(whole[-30:])
+    collector.scan()
+    found = doing(store)
+    assert found is not None
+    assert found.what == json.loads(whole)["message"]["content"][1]["name"]

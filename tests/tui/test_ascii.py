@@ -1,0 +1,87 @@
+"""`--ascii`: every screen in ASCII's signs, and each sign still tells one thing from another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.tui.plain_signs import PLAIN, plain
+from msgspec.structs import replace as with_fields
+from rich.cells import cell_len
+
+from .support import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .ended import Ended
+    from .support import Opened, Stage
+
+
+def plainly(stage: Stage) -> Stage:
+    sources = PolicySources((("ui.ascii", "true"),))
+    return replace(stage, places=with_fields(stage.places, policy=sources))
+
+
+def check(it: Opened) -> None:
+    """Every cell is ASCII, but for the letters that a transcript's own words have."""
+    said = {sign for one in it.stage.sessions for sign in one.title}
+    odd = {sign for line in it.lines for sign in line if not sign.isascii()} - said
+    assert odd == set()
+
+
+def test_each_sign_is_as_wide_as_what_stands_for_it() -> None:
+    assert all(
+        cell_len(chr(sign)) == len(str(words)) and str(words).isascii()
+        for sign, words in PLAIN.items()
+    )
+
+
+def test_what_stands_in_one_column_stays_apart() -> None:
+    for signs in ("●○▲✗†", "✓✗≈–", "█▁▃▏", "┌─│"):
+        assert len(set(plain(signs))) == len(signs), signs
+
+
+def test_letters_of_a_language_stay() -> None:
+    assert plain("Größe 汉字 שלום") == "Größe 汉字 שלום"
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60)])
+async def test_every_screen_is_in_ascii(demo: Stage, size: tuple[int, int]) -> None:
+    async with opened(plainly(demo), size) as it:
+        await it.mark("Ship the wishlist")
+        check(it)
+        assert "####" in it.words
+        for key in ("2", "3", "z", "z", "slash", "escape", "question_mark", "escape", "M"):
+            await it.press(key)
+            check(it)
+        await it.press("escape", "1", "enter")
+        await it.reading()
+        check(it)
+        await it.press("escape", "colon")
+        await it.until(lambda: "Search" in it.words)
+        check(it)
+
+
+async def test_the_keys_are_named_where_there_is_no_sign_for_them(demo: Stage) -> None:
+    async with opened(plainly(demo)) as it:
+        assert "enter Open" in it.lines[-1]
+
+
+async def test_the_environment_asks_for_it_too(demo: Stage) -> None:
+    sources = PolicySources(environ={"CTXTOP_ASCII": "1"})
+    stage = replace(demo, places=with_fields(demo.places, policy=sources))
+    async with opened(stage) as it:
+        check(it)
+
+
+def test_a_table_of_a_command(call_ctxtop: Callable[..., Ended], demo: Stage) -> None:
+    where = ("--config-dir", str(demo.root))
+    assert not call_ctxtop("sessions", *where).out.isascii()
+    said = {sign for one in demo.sessions for sign in one.title}
+    for words in (("--ascii", "sessions", *where), ("sessions", *where, "--ascii")):
+        out = call_ctxtop(*words).out
+        assert {sign for sign in out if not sign.isascii()} <= said
+        assert "####" in out

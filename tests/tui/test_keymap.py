@@ -1,0 +1,155 @@
+"""The keys that a person gives to bindings, on the screen and in `ctxtop keys`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.core.policy.layers import Given, resolve
+from ctxtop.core.policy.policy import Origin, Policy
+from ctxtop.tui.bindings import all_bindings
+from ctxtop.tui.keymap import read_keymap
+from msgspec.structs import replace as with_fields
+
+from .support import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .ended import Ended
+    from .support import Stage
+
+
+def policy(**keys: str) -> Policy:
+    return resolve(
+        Given(f"keys.{name}", value, Origin.COMMAND_LINE, "--set") for name, value in keys.items()
+    )
+
+
+def staged(stage: Stage, **keys: str) -> Stage:
+    said = tuple((f"keys.{name}", value) for name, value in keys.items())
+    return replace(stage, places=with_fields(stage.places, policy=PolicySources(said)))
+
+
+def test_every_binding_has_an_id() -> None:
+    nameless = [f"{each.where.__name__}: {each.binding}" for each in all_bindings() if not each.id]
+    assert nameless == []
+
+
+def test_bindings_of_one_id_that_meet_are_asked_for_by_the_same_keys() -> None:
+    bindings = all_bindings()
+    apart = [
+        (a, b)
+        for a in bindings
+        for b in bindings
+        if a.id == b.id and a.meets(b) and not set(a.keys) & set(b.keys)
+    ]
+    assert apart == []
+
+
+def test_no_two_bindings_that_meet_in_one_place_have_the_same_key() -> None:
+    bindings = all_bindings()
+    clashes = [
+        (a.id, b.id, a.where.__name__, b.where.__name__)
+        for n, a in enumerate(bindings)
+        for b in bindings[n + 1 :]
+        if a.id != b.id and a.where is b.where and set(a.keys) & set(b.keys)
+    ]
+    assert clashes == []
+
+
+def test_what_can_hold_holds() -> None:
+    found = read_keymap(policy(sort="x,f5", help="?,h"), all_bindings())
+    assert found.notices == ()
+    assert found.keys == {"sort": "x,f5", "help": "question_mark,h"}
+
+
+def test_two_bindings_change_their_keys_with_each_other() -> None:
+    found = read_keymap(policy(sort="p", pause="s"), all_bindings())
+    assert found.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"srot": "x"}, "keys.srot: no binding has this id; did you mean keys.sort?"),
+        ({"zzzz": "x"}, "`ctxtop keys` lists them"),
+        ({"sort": "ctrl+blob"}, "there is no key 'ctrl+blob'"),
+        ({"sort": "hyperb+x"}, "there is no key 'hyperb+x'"),
+        ({"sort": "p"}, "p is the key of pause; give keys.pause another key too"),
+        ({"sort": "t"}, "t is the key of theme"),
+        ({"sort": "j"}, "j is the key of down"),
+        ({"sort": "x", "pause": "x"}, "x is the key of"),
+    ],
+)
+def test_what_cannot_hold_is_told_and_changes_nothing(said: dict[str, str], words: str) -> None:
+    found = read_keymap(policy(**said), all_bindings())
+    assert len(found.notices) == 1
+    assert words in str(found.notices[0])
+    assert len(found.keys) == len(said) - 1
+
+
+def test_a_change_that_falls_takes_with_it_what_counted_on_it() -> None:
+    found = read_keymap(policy(sort="p", pause="ctrl+blob"), all_bindings())
+    assert found.keys == {}
+    assert len(found.notices) == 2
+
+
+@pytest.mark.parametrize("said", ["", "ctrl+", " , ", "ctrl x", "x" * 99, "a,b,c,d,e,f,g,h,i"])
+def test_what_is_no_key_is_a_notice_of_the_policy(said: str) -> None:
+    found = resolve([Given("keys.sort", said, Origin.ENVIRONMENT, "X")])
+    assert "1 to 8 keys" in str(found.notices[0])
+    assert found.under("keys.") == {}
+
+
+async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) -> None:
+    async with opened(staged(demo, sort="x", theme="f5")) as it:
+        assert "x Sort" in it.lines[-1]
+        await it.press("s")
+        assert it.app.fleet.order.value == "need"
+        await it.press("x")
+        assert it.app.fleet.order.value == "fullest"
+        await it.press("t")
+        assert it.app.theme == "ctxtop-dark"
+        await it.press("f5")
+        assert it.app.theme == "ctxtop-light"
+        await it.press("question_mark")
+        assert any("x " in line and "sort" in line for line in it.lines)
+        assert any("f5" in line for line in it.lines)
+
+
+async def test_what_does_not_hold_is_one_toast(demo: Stage) -> None:
+    async with opened(staged(demo, sort="p", nothing="x")) as it:
+        told = [toast for toast in it.toasts if "keys." in toast]
+        assert len(told) == 2
+        assert "p is the key of pause" in "".join(told)
+        await it.press("p")
+        assert it.app.fleet.paused
+
+
+def test_the_command_lists_ids_keys_and_what_does_not_hold(
+    call_ctxtop: Callable[..., Ended],
+) -> None:
+    ended = call_ctxtop("keys", "--json", "--set", "keys.sort=x", "--set", "keys.quit=t")
+    found = ended.json
+    rows = {row["id"]: row for row in found["keys"]}
+    assert rows["sort"]["keys"] == ["x"]
+    assert rows["sort"]["default_keys"] == ["s"]
+    assert rows["sort"]["where"] == ["fleet"]
+    assert rows["quit"]["keys"] == ["q", "ctrl+c"]
+    assert rows["help"]["where"] == ["everywhere"]
+    assert [notice["key"] for notice in found["notices"]] == ["keys.quit"]
+    assert "sort" in call_ctxtop("keys").out
+
+
+def test_the_policy_lists_them_with_their_origin(
+    call_ctxtop: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_KEYS__PAGE_DOWN", "f7")
+    monkeypatch.setenv("CTXTOP_POLICY_KEYS__NOTHING", "f8")
+    found = call_ctxtop("policy", "--json").json
+    row = next(row for row in found["policy"] if row["key"] == "keys.page_down")
+    assert (row["value"], row["origin"]) == ("f7", "environment")
+    assert [notice["key"] for notice in found["notices"]] == ["keys.nothing"]

@@ -1,0 +1,185 @@
+"""`ctxtop serve`: the dashboard in a real browser, and nobody else let in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import psutil
+import pytest
+from ctxtop.collectors.demo import make_demo
+from ctxtop.tui.web.guard import Guard, new_token
+
+from .browser import CHROMIUM, browser
+from .support import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PATIENCE_S: Final = 20.0
+READ: Final = b" 19 sessions"
+"""What stands on the screen once the demo's folder was read."""
+
+GUARD: Final = Guard(8765, "secret")
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@dataclass
+class Served:
+    """A server of our own."""
+
+    process: asyncio.subprocess.Process
+    address: str
+
+    @property
+    def dashboards(self) -> list[psutil.Process]:
+        return [
+            each
+            for each in psutil.Process(self.process.pid).children(recursive=True)
+            if "--config-dir" in each.cmdline()
+        ]
+
+    async def until_dashboards(self, count: int) -> None:
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while len(self.dashboards) != count:
+            assert asyncio.get_running_loop().time() < end, self.dashboards
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[Served]:
+    make_demo(folder / "claude", NOW)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ctxtop", "serve"),
+        *("--config-dir", str(folder / "claude"), "--db", str(folder / "state" / "s.db")),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "HOME": str(folder)},
+    )
+    try:
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+        yield Served(process, line.decode().strip())
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(process.wait(), PATIENCE_S)
+
+
+def status(address: str, **headers: str) -> int:
+    try:
+        asked = urllib.request.Request(address, headers=headers)
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "path"),
+    [
+        ("127.0.0.1:8765", None, "/secret/"),
+        ("localhost:8765", "http://localhost:8765", "/secret/ws"),
+    ],
+)
+def test_who_has_the_address_is_let_in(host: str, origin: str | None, path: str) -> None:
+    assert GUARD.allows(host, origin, path)
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "path"),
+    [
+        ("127.0.0.1:8765", None, "/"),
+        ("127.0.0.1:8765", None, "/secre/"),
+        ("127.0.0.1:8765", None, "/Secret/"),
+        ("127.0.0.1:8765", None, ""),
+        ("127.0.0.1:8766", None, "/secret/"),
+        ("evil.example:8765", None, "/secret/"),
+        ("127.0.0.1:8765", "http://evil.example", "/secret/ws"),
+        ("127.0.0.1:8765", "null", "/secret/ws"),
+    ],
+)
+def test_nobody_else_is(host: str, origin: str | None, path: str) -> None:
+    assert not GUARD.allows(host, origin, path)
+
+
+def test_a_token_is_new_each_time() -> None:
+    assert len({new_token() for _ in range(100)}) == 100
+
+
+async def test_without_the_token_nothing_is_there(tmp_path: Path) -> None:
+    async with served(tmp_path) as it:
+        base, token = it.address.rstrip("/").rsplit("/", 1)
+        assert await asyncio.to_thread(status, it.address) == 200
+        wrong = f"{base}/{token[::-1]}"
+        for address in (f"{base}/", f"{wrong}/", f"{wrong}/ws", f"{wrong}/static/js/textual.js"):
+            assert await asyncio.to_thread(status, address) == 404
+        assert await asyncio.to_thread(status, it.address, Host="evil.example") == 404
+        assert await asyncio.to_thread(status, f"{it.address}ws", Origin="http://a.example") == 404
+
+
+async def test_it_listens_to_this_machine_alone(tmp_path: Path) -> None:
+    async with served(tmp_path) as it:
+        port = int(it.address.split(":")[2].split("/")[0])
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        # One that listens to every address answers to this one as well.
+        with pytest.raises(OSError, match="Connect call failed"):
+            await asyncio.open_connection("127.0.0.2", port)
+
+
+@pytest.mark.slow
+@in_a_browser
+async def test_the_dashboard_in_a_browser(tmp_path: Path) -> None:
+    async with served(tmp_path) as it, browser(tmp_path) as tab:
+        await tab.open(it.address)
+        await tab.until(lambda tab: READ in tab.received)
+        await tab.click(600, 400)
+        await tab.press("?")
+        await tab.until(lambda tab: b"Help" in tab.received)
+        await it.until_dashboards(1)
+        asked = {address.split("/", 3)[2] for address in tab.asked if "://" in address}
+        assert asked == {it.address.split("/")[2]}
+        assert tab.problems == []
+        if folder := os.environ.get("CTXTOP_PICTURES"):
+            picture = await tab.picture()
+            await asyncio.to_thread(Path(folder, "browser.png").write_bytes, picture)
+        await tab.call("Page.navigate", url="about:blank")
+        await it.until_dashboards(0)
+
+
+@pytest.mark.slow
+@in_a_browser
+async def test_the_pages_end_with_the_server(tmp_path: Path) -> None:
+    async with browser(tmp_path) as tab:
+        async with served(tmp_path) as it:
+            await tab.open(it.address)
+            await tab.until(lambda tab: READ in tab.received)
+            await it.until_dashboards(1)
+            dashboards = it.dashboards
+        assert it.process.returncode == 0
+        assert not [each for each in dashboards if each.is_running()]
+
+
+async def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    async with served(tmp_path) as it:
+        port = it.address.split(":")[2].split("/")[0]
+        second = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "ctxtop", "serve", "--port", port),
+            *("--config-dir", str(tmp_path / "claude"), "--db", str(tmp_path / "other.db")),
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+        _, told = await asyncio.wait_for(second.communicate(), PATIENCE_S)
+        assert second.returncode == 1
+        assert told.decode().splitlines() == [
+            f"ctxtop: port {port} cannot be used (Address already in use): give another with --port"
+        ]

@@ -1,0 +1,58 @@
+"""What the policy says of the dashboard itself; a project's own file has no word in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..collectors.policy_sources import PolicySources
+    from ..core.policy.policy import Policy
+    from .keymap import Keymap
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the dashboard looks, and which keys it has."""
+
+    theme: str = ""
+    """Empty: the one that was chosen last."""
+    ascii: bool = False
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    """Keys by the binding's id."""
+    notices: tuple[str, ...] = ()
+    """What was said of keys and does not hold."""
+
+
+def read_settings(sources: PolicySources) -> Settings:
+    """Read them; looks into files and imports much, so it is a worker's."""
+    from ..collectors.policy_files import PolicyFiles
+    from ..core.policy.schema import KEPT
+
+    policy = PolicyFiles(sources).policies.common
+    theme = policy.text("ui.theme")
+    settings = Settings("" if theme == KEPT else theme, policy.flag("ui.ascii"))
+    found = keymap_of(policy)
+    notices = tuple(str(each) for each in found.notices) if found else ()
+    return replace(settings, keymap=found.keys if found else {}, notices=notices)
+
+
+def keymap_of(policy: Policy) -> Keymap | None:
+    """Give the keys that a policy gives to bindings; None, and at once, where it gives none."""
+    from ..core.policy.schema import CHORDS
+
+    if not policy.under(CHORDS):
+        return None
+    from .bindings import all_bindings
+    from .keymap import read_keymap
+
+    return read_keymap(policy, all_bindings())
+
+
+def asks_for_ascii(sources: PolicySources) -> bool:
+    """Say whether this run does: known before the first frame, without a look into a file."""
+    said = [value for key, value in sources.command_line if key == "ui.ascii"]
+    said = said[-1:] or [sources.environ.get("CTXTOP_ASCII", "")]
+    return said[0].lower() not in {"", "0", "no", "off", "false"}
