@@ -30,17 +30,11 @@ class Detail(msgspec.Struct, frozen=True):
     given: tuple[GivenRow, ...] = ()
     """What ctxtop gave it at its start, as its hook wrote it down."""
     choice: Injection | None = None
-    """What there was to give when it started, worked out from what is known now."""
+    """What there was to give when it started, by `read_choice`."""
 
 
-def read_detail(
-    db: sqlite3.Connection,
-    projects: Path,
-    agent: Agent,
-    session: Session | None,
-    policies: Policies,
-) -> Detail:
-    """Read it from the store and from the beginning of the agent's own file."""
+def read_detail(db: sqlite3.Connection, projects: Path, agent: Agent) -> Detail:
+    """Read all but the choice, from the store and from the beginning of the agent's own file."""
     from ..core.store.queries import fill
     from .given_lines import given_to_agents
 
@@ -49,7 +43,6 @@ def read_detail(
         _task(db, projects, agent),
         tuple(fill(db, *key)),
         tuple(given_to_agents(db, agent.session_id).get(key, ())),
-        None if session is None else _choice(db, projects, agent, session, policies),
     )
 
 
@@ -68,9 +61,13 @@ def _task(db: sqlite3.Connection, projects: Path, agent: Agent) -> str:
         return ""
 
 
-def _choice(
+def read_choice(
     db: sqlite3.Connection, projects: Path, agent: Agent, session: Session, policies: Policies
 ) -> Injection | None:
+    """Work out anew what there was to give, from what is known now; reads all agents' files.
+
+    None where the policy switches injection off, or nothing says when the agent started.
+    """
     from pathlib import Path
 
     from ..collectors.giving import Asked, gather

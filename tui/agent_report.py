@@ -17,7 +17,7 @@ from .formats import NOTHING, age, model, one_line, percent, tokens
 from .gauge import SHORTEST, fill, gauge
 from .given_lines import given_lines
 from .marked_text import numbered
-from .report_lines import LABEL, hung, line, section
+from .report_lines import hung, line, section
 from .spark import spark
 
 if TYPE_CHECKING:
@@ -125,8 +125,10 @@ def _ruling(agent: Agent, width: int) -> Iterator[Content]:
     yield Content("")
     said = Content.assemble((words, f"bold {style}"), (f": {MEANINGS[ruling.verdict]}", "$quiet"))
     yield from hung(Content(""), said, width)
-    for finding in (*ruling.violations, *ruling.warnings):
-        yield from _finding(finding, width)
+    if ruling.violations:
+        yield from line("broke", _places(ruling.violations), width, "$level-warning")
+    if ruling.warnings:
+        yield from line("besides", _places(ruling.warnings), width, "$level-notice")
     yield from _reasons(ruling, width) if asked else ()
     if ruling.blocked:
         yield from line("blocked", "a hook held it up when it first wanted to stop", width)
@@ -154,10 +156,9 @@ def _reasons(ruling: Ruling, width: int) -> Iterator[Content]:
         yield from line("a grep", f"over the whole transcript {what}{wrong}", width)
 
 
-def _finding(found: Finding, width: int) -> Iterator[Content]:
-    style = "$level-warning" if found.code.is_violation else "$level-notice"
-    words = Content.assemble((found.sentence, "$foreground"), (f" Line {found.line}.", "$quiet"))
-    yield from hung(Content.styled(f"  {found.label:<{LABEL}}", style), words, width)
+def _places(found: Iterable[Finding]) -> str:
+    """Name what is wrong and where; the lines themselves say it in words."""
+    return ", ".join(f"{each.label} in line {each.line}" for each in found)
 
 
 def _result(agent: Agent, width: int) -> Iterator[Content]:

@@ -17,41 +17,40 @@ if TYPE_CHECKING:
     from ..core.compliance.score import Score
     from ..core.compliance_summary import Day, Part
 
-RUNS_CELLS: Final = 7
+RUNS_CELLS: Final = 6
 COMPLIED_CELLS: Final = 12
-SPARK_CELLS: Final = 10
-LINES_CELLS: Final = 15
+SPARK_CELLS: Final = 8
+LINES_CELLS: Final = 11
 TOKENS_CELLS: Final = 8
 SAVED_CELLS: Final = 9
-LAST_CELLS: Final = 11
-SHORTEST_NAME: Final = 15
+LAST_SHOWN: Final = 8
+LAST_CELLS: Final = LAST_SHOWN + 1
+SHORTEST_NAME: Final = 14
 
 _COLUMNS: Final = (
     ("runs", "runs", RUNS_CELLS),
     ("complied", "complied", COMPLIED_CELLS),
-    ("last", " last", LAST_CELLS),
-    ("tokens", "≈tokens", TOKENS_CELLS),
-    ("lines", "lines 50% 90%", LINES_CELLS),
     ("days", " by day", SPARK_CELLS + 1),
+    ("last", " last", LAST_CELLS),
+    ("lines", "lines  90%", LINES_CELLS),
+    ("tokens", "≈tokens", TOKENS_CELLS),
     ("saved", "too many", SAVED_CELLS),
 )
 """What comes first stays longest where room is short."""
 
-_ORDER: Final = ("runs", "complied", "days", "last", "lines", "tokens", "saved")
 _LEFT: Final = frozenset({"days", "last"})
 
 
 def columns_for(width: int) -> list[tuple[str, str, int]]:
-    """Choose the columns that fit beside a name, in the order they are read in."""
+    """Choose the columns that fit beside a name."""
     room = width - SHORTEST_NAME
-    chosen = set()
-    for name, _, cells in _COLUMNS:
-        if room < cells:
+    chosen = []
+    for column in _COLUMNS:
+        room -= column[2]
+        if room < 0:
             break
-        room -= cells
-        chosen.add(name)
-    by_name = {name: (name, head, cells) for name, head, cells in _COLUMNS}
-    return [by_name[name] for name in _ORDER if name in chosen]
+        chosen.append(column)
+    return chosen
 
 
 def type_head(width: int) -> Content:
@@ -82,7 +81,7 @@ def type_line(part: Part, width: int) -> Content:
 def _cell(column: str, part: Part) -> tuple[str, str]:
     score, sizes = part.score, part.sizes
     if column == "runs":
-        return (f"●{part.running} {part.runs}" if part.running else str(part.runs)), "$foreground"
+        return str(part.runs), "$foreground"
     if column == "complied":
         failed = failures(score)
         return complied(score), "$level-warning" if failed else "$foreground"
@@ -92,7 +91,7 @@ def _cell(column: str, part: Part) -> tuple[str, str]:
         return f" {last_verdicts(part)}", "$foreground"
     if column == "lines":
         return (
-            f"{sizes.lines:>4}{sizes.large_lines:>5}" if sizes.results else NOTHING
+            f"{sizes.lines:>4}{sizes.large_lines:>6}" if sizes.results else NOTHING
         ), "$foreground"
     if column == "tokens":
         return (f"≈{tokens(part.cost.tokens)}" if sizes.results else NOTHING), "$foreground"
@@ -127,4 +126,4 @@ def by_day(days: Sequence[Day], cells: int) -> str:
 
 def last_verdicts(part: Part) -> str:
     """Write the newest verdicts as signs, the newest last."""
-    return "".join(SIGNS[each] for each in reversed(part.last))
+    return "".join(SIGNS[each] for each in reversed(part.last[:LAST_SHOWN]))

@@ -55,7 +55,7 @@ def test_a_failure_has_its_reasons_and_its_lines_are_marked() -> None:
     said = report(BAD, ruled(BAD, places=places, blocks=(500,), retry_tokens=9_000))
     for words in (
         "✗ exhausted: it was blocked once",
-        "V01           No line begins with the marker. Line 1.",
+        "broke         V01 in line 1\n",
         "given the skill",
         "in the skill's own text",
         "would have let it stop at once, wrongly",

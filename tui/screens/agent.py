@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from msgspec.structs import replace
 from textual.binding import Binding, BindingType
 
 from ...collectors.folder import Trouble
-from ..agent_detail import Detail, read_detail
+from ..agent_detail import Detail, read_choice, read_detail
 from ..agent_report import NO_DETAIL, agent_report, result_of
 from ..following import Following
 from .reading import MARGINS, WIDEST, ReadingScreen
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from textual import events
 
     from ...core.agents import Agent
+    from ...core.injection.past import Injection
     from ..view import View
 
 
@@ -33,6 +35,7 @@ class AgentScreen(ReadingScreen):
         """Show an agent of the session that is called `title`, on a screen of `width` cells."""
         self._agent = agent
         self._detail = NO_DETAIL
+        self._choice: Injection | None = None
         self._width = _room(width)
         self._reading: Final = Following(self, self._question, self._take)
         name = f"{agent.agent_type} {agent.description}"
@@ -43,6 +46,7 @@ class AgentScreen(ReadingScreen):
         """Ask for the rest."""
         super().on_mount()
         self._reading.now()
+        self._ask_choice()
 
     def on_resize(self, event: events.Resize) -> None:
         """Break the lines anew."""
@@ -64,24 +68,40 @@ class AgentScreen(ReadingScreen):
         else:
             self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
 
+    def _ask_choice(self) -> None:
+        sessions = self.app.view.sessions if self.app.view else ()
+        agent, policies = self._agent, self.app.feed.policies
+        projects = self.app.places.folder.projects
+        session = next((each for each in sessions if each.session_id == agent.session_id), None)
+        if session is not None:
+            self.look_up(
+                lambda db: read_choice(db, projects, agent, session, policies), self._take_choice
+            )
+
+    def _take_choice(self, found: Injection | Trouble | None) -> None:
+        if found is not None and not isinstance(found, Trouble):
+            self._choice = found
+            self._detail = replace(self._detail, choice=found)
+            self._draw()
+
     def _question(self) -> Callable[[sqlite3.Connection], tuple[Agent, Detail]]:
         sessions = self.app.view.sessions if self.app.view else ()
         policies, projects = self.app.feed.policies, self.app.places.folder.projects
         agent = self._agent
-        session = next((each for each in sessions if each.session_id == agent.session_id), None)
 
         def read(db: sqlite3.Connection) -> tuple[Agent, Detail]:
             from ...core.fleet import read_agents
 
             found = read_agents(db, sessions, [agent.session_id], policies)
             newest = next((each for each in found if each.agent_id == agent.agent_id), agent)
-            return newest, read_detail(db, projects, newest, session, policies)
+            return newest, read_detail(db, projects, newest)
 
         return read
 
     def _take(self, found: tuple[Agent, Detail] | Trouble) -> None:
         if not isinstance(found, Trouble):
-            self._agent, self._detail = found
+            self._agent = found[0]
+            self._detail = replace(found[1], choice=self._choice)
             self._draw()
 
     def _draw(self) -> None:

@@ -94,6 +94,7 @@ class AgentsScreen(Page):
         self._tab = "agents"
         self._gathered: dict[Scope, Gathered] = {}
         self._details: Final[dict[str, Detail]] = {}
+        self._report = Content("")
         self._shown_key: str | None = None
         self._reading: Final = Following(self, self._question, self._take)
         self._looking: Final = Following(self, self._detail_question, self._take_detail)
@@ -161,12 +162,8 @@ class AgentsScreen(Page):
         agent = self._agent
         if agent is None:
             return lambda _: None
-        projects, policies = self.app.places.folder.projects, self.app.feed.policies
-        session = next(
-            (each for each in self._sessions if each.session_id == agent.session_id), None
-        )
-        key = agent_key(agent)
-        return lambda db: (key, read_detail(db, projects, agent, session, policies))
+        key, projects = agent_key(agent), self.app.places.folder.projects
+        return lambda db: (key, read_detail(db, projects, agent))
 
     def _take_detail(self, found: tuple[str, Detail] | Trouble | None) -> None:
         if isinstance(found, tuple):
@@ -218,7 +215,11 @@ class AgentsScreen(Page):
             return
         pane = self._pane
         report = pane.report(max(1, detail.size.width - DETAIL_FRAME))
-        self.query_one("#report", Static).update(report or Content(""))
+        report = report or Content("")
+        if not report.is_same(self._report):
+            # An update is a layout of all that scrolls.
+            self._report = report
+            self.query_one("#report", Static).update(report)
         key = f"{self._tab} {pane.key}"
         if key != self._shown_key:
             self._shown_key = key

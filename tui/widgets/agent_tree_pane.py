@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from ...core.agents import Agent
     from ..agent_page_rows import Line
     from ..agent_reading import Gathered
+    from ..agent_rows import Columns
     from .tab_pane import Shown
+
+Said = tuple["Line", "Columns", int, int]
+"""All that a row is made of: the second counts only of what is at work."""
 
 NO_AGENTS: Final = (
     "No agents here yet. They appear when Claude starts one (the Agent tool, a workflow, a team);"
@@ -35,6 +39,7 @@ class AgentTreePane(TabPane):
         self._lines: dict[str, Line] = {}
         self._drawn: Shown | None = None
         self._agents: list[Agent] = []
+        self._rows: dict[str, tuple[Said, Row]] = {}
 
     def draw(self, shown: Shown) -> None:
         """Draw the tree."""
@@ -51,12 +56,21 @@ class AgentTreePane(TabPane):
         cells = {each.key: fold_cell(each) for each in lines}
         self.show_folds({key: cell for key, cell in cells.items() if cell is not None})
         is_new = self.key is None
-        self.show_rows(
-            [Row(each.key, tree_line(each, self.room, shown.now_ms, columns)) for each in lines]
-        )
+        drawn = [self._row(each, columns, shown.now_ms) for each in lines]
+        self._rows = {row.key: (said, row) for said, row in drawn}
+        self.show_rows([row for _, row in drawn])
         if is_new and len(lines) > 1 and lines[0].branch is None:
             # The first agent, not the session: that one's page lies below this one.
             self.rows.highlighted = 1
+
+    def _row(self, line: Line, columns: Columns, now_ms: int) -> tuple[Said, Row]:
+        """Write a row, or take the one that says the same: of 500 agents few change at once."""
+        second = now_ms // 1000 if line.branch and line.branch.agent.ended_at is None else 0
+        said = (line, columns, self.room, second)
+        before = self._rows.get(line.key)
+        if before is not None and before[0] == said:
+            return before
+        return said, Row(line.key, tree_line(line, self.room, now_ms, columns))
 
     def count(self) -> int:
         """Count the agents, also those that are folded away."""

@@ -45,6 +45,7 @@ class TabLine(Horizontal):
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(id="tabs")
         self._names = tuple(names)
+        self._shown: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         """Lay out the names and the note."""
@@ -54,6 +55,9 @@ class TabLine(Horizontal):
 
     def show(self, shown: str, words: Sequence[str], note: str) -> None:
         """Write each name's words; `shown` is the one to stand out."""
+        if (said_now := (shown, *words, note)) == self._shown:
+            return
+        self._shown = said_now
         for tab, said in zip(self.query(TabName), words, strict=True):
             tab.update(Content(said))
             tab.set_class(tab.name == shown, "-shown")
