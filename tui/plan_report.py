@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -32,6 +33,9 @@ REFUSALS: Final = 2
 """That are said; the first is what is to be done first."""
 
 TITLE_CELLS: Final = 60
+
+REFUSAL_LINES: Final = 2
+"""Of each one."""
 
 _KILO: Final = 1000
 
@@ -143,7 +147,6 @@ def _missed(plan: Plan, aimed: int | None) -> list[str]:
 
 
 def _refused(refused: Sequence[Refusal], width: int) -> list[Content]:
-    return [
-        Content.styled(middle(f"✗ {refusal_words(each)}", width), "bold $level-warning")
-        for each in refused[:REFUSALS]
-    ]
+    said = [wrap(f"✗ {refusal_words(each)}", max(width, SHORTEST)) for each in refused[:REFUSALS]]
+    lines = [line for each in said for line in each[:REFUSAL_LINES]]
+    return [Content.styled(middle(line, width), "bold $level-warning") for line in lines]

@@ -43,7 +43,7 @@ async def planned(it: Opened) -> None:
 
     def met() -> bool:
         screen = it.app.screen
-        if not isinstance(screen, CompactScreen) or screen._is_old:
+        if not isinstance(screen, CompactScreen) or screen.is_old:
             return False
         return screen._planned is not None and screen._looked and not waits(it)
 

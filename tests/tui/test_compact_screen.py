@@ -328,7 +328,7 @@ async def test_a_session_that_grows_is_planned_anew(demo: Stage) -> None:
         line |= {"sessionId": path.stem, "timestamp": "2026-11-20T12:00:01.000Z"}
         with path.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        await it.until(lambda: page(it)._is_old)
+        await it.until(lambda: page(it).is_old)
         await it.press("f")
         assert "wait: the plan is still worked out" in "\n".join(it.toasts)
         await planned(it)
