@@ -26,8 +26,6 @@ class Row:
 
     key: str
     content: Content
-    is_heading: bool = False
-    """The mark passes it by."""
 
 
 class Rows(OptionList):
@@ -161,10 +159,10 @@ class RowList(Vertical):
             return
         with self.prevent(OptionList.OptionHighlighted):
             scrolled = self.rows.scroll_offset.y
-            self.rows.set_options(Option(row.content, disabled=row.is_heading) for row in rows)
+            self.rows.set_options(Option(row.content) for row in rows)
             keys = [row.key for row in rows]
             if keys:
-                self.rows.highlighted = keys.index(marked) if marked in keys else _first(rows)
+                self.rows.highlighted = keys.index(marked) if marked in keys else 0
             self.rows.scroll_to(y=scrolled, animate=False)
         if self.key is not None and self.key != marked:
             self.post_message(self.Marked(self, self.key))
@@ -172,7 +170,7 @@ class RowList(Vertical):
     def mark_first(self) -> None:
         """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
         if self._shown:
-            self.rows.highlighted = _first(self._shown)
+            self.rows.highlighted = 0
 
     @on(OptionList.OptionHighlighted)
     def _tell_marked(self, event: OptionList.OptionHighlighted) -> None:
@@ -185,8 +183,3 @@ class RowList(Vertical):
         event.stop()
         if self.key is not None:
             self.post_message(self.Opened(self, self.key))
-
-
-def _first(rows: Sequence[Row]) -> int:
-    """Give the place of the first row that can be marked."""
-    return next((place for place, row in enumerate(rows) if not row.is_heading), 0)
