@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from ..core.sessions import title_of
 from ..core.store import aside_queries, log_queries, queries
 from ..core.store.recovery_rows import automatic_runs
+from ..core.store.warning_queries import last_id
 from ..core.warning_log import read_log
 from .formats import NOTHING, one_line, percent, tokens
 from .happenings import Happening, in_order
@@ -31,28 +33,30 @@ _ASIDE: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
 
 def read_past(db: sqlite3.Connection, store: Path, most: int = MOST) -> tuple[Happening, ...]:
     """List what is known of the past, oldest first, the newest `most`."""
-    titles = _titles(db)
     found = [
-        *_aside(db, titles),
+        *_aside(db),
         *_unknown(db),
-        *_levels(db, titles),
-        *_compactions(db, titles),
-        *_runs(db, titles),
+        *_levels(db),
+        *_compactions(db),
+        *_runs(db),
         *_troubles(db),
         *_hooks(db),
         *_faults(db, store),
         *_stores(store),
     ]
-    return tuple(in_order(found, most))
+    return tuple(_with_titles(db, in_order(found, most)))
 
 
-def _titles(db: sqlite3.Connection) -> dict[str, str]:
-    from ..core.sessions import title_of
+def _with_titles(db: sqlite3.Connection, found: list[Happening]) -> Iterator[Happening]:
+    """Call sessions by their titles."""
+    named = {each.session_id for each in found if each.session_id}
+    titles = {row.session_id: title_of(row) for row in queries.sessions(db, named)}
+    for each in found:
+        title = titles.get(each.session_id or "")
+        yield replace(each, where=one_line(title)) if title else each
 
-    return {row.session_id: one_line(title_of(row)) for row in queries.sessions(db)}
 
-
-def _aside(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening]:
+def _aside(db: sqlite3.Connection) -> Iterator[Happening]:
     for row in aside_queries.newest_aside(db, MOST_OF_A_KIND):
         whose = f"{row.log} log" if row.log else "transcript"
         yield Happening(
@@ -60,7 +64,7 @@ def _aside(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening
             at=row.file_at,
             weight=Weight.WARNING,
             source="bad line",
-            where=titles.get(PurePosixPath(row.path).stem, one_line(row.path)),
+            where=one_line(row.path),
             words=f"set aside: {one_line(row.reason)}",
             detail=(
                 f"file    {one_line(row.path)} ({whose})\n"
@@ -70,6 +74,7 @@ def _aside(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening
                 f"reason  {one_line(row.reason)}\n\n"
                 "Nothing of it is lost: the file has it, and `ctxtop scan --bad` lists all."
             ),
+            session_id=row.session_id,
         )
 
 
@@ -86,8 +91,8 @@ def _unknown(db: sqlite3.Connection) -> Iterator[Happening]:
         )
 
 
-def _levels(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening]:
-    for each in read_log(db)[-MOST_OF_A_KIND:]:
+def _levels(db: sqlite3.Connection) -> Iterator[Happening]:
+    for each in read_log(db, after=last_id(db) - MOST_OF_A_KIND):
         warning = each.warning
         whose = f"agent {each.agent_id}" if each.agent_id else "the session"
         ended = _moment(warning.cleared_at) if warning.cleared_by else "it stands"
@@ -96,7 +101,7 @@ def _levels(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happenin
             at=warning.at,
             weight=WEIGHTS[warning.level.severity],
             source="level",
-            where=titles.get(each.session_id, each.session_id[:8]),
+            where=each.session_id[:8],
             words=f"{warning.level.value} reached at {percent(warning.ratio)}"
             + (", an agent" if each.agent_id else ""),
             detail=(
@@ -109,17 +114,17 @@ def _levels(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happenin
         )
 
 
-def _compactions(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening]:
-    for row in queries.compactions(db)[:MOST_OF_A_KIND]:
+def _compactions(db: sqlite3.Connection) -> Iterator[Happening]:
+    for row in aside_queries.newest_boundaries(db, MOST_OF_A_KIND):
         whose = f"agent {row.agent_id}" if row.agent_id else "the session"
         yield Happening(
             key=f"compaction {row.session_id} {row.uuid}",
             at=row.at,
             weight=Weight.NOTE,
             source="compaction",
-            where=titles.get(row.session_id, row.session_id[:8]),
-            words=f"{row.trigger or 'some'} compaction:"
-            f" {tokens(row.pre_tokens)} → {tokens(row.post_tokens)} tokens"
+            where=row.session_id[:8],
+            words=f"{tokens(row.pre_tokens)} → {tokens(row.post_tokens)} tokens"
+            f", {row.trigger or 'of a kind that is not known'}"
             + (", an agent" if row.agent_id else ""),
             detail=(
                 f"context  {whose}\n"
@@ -130,7 +135,7 @@ def _compactions(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Hap
         )
 
 
-def _runs(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening]:
+def _runs(db: sqlite3.Connection) -> Iterator[Happening]:
     for run in automatic_runs(db, 0)[-MOST_OF_A_KIND:]:
         outcome = run.outcome or "it runs, or ctxtop was ended meanwhile"
         undo = f"`ctxtop undo {run.receipt}`" if run.receipt else "nothing was written"
@@ -139,7 +144,7 @@ def _runs(db: sqlite3.Connection, titles: dict[str, str]) -> Iterator[Happening]
             at=run.ended_at or run.at,
             weight=Weight.NOTE if run.receipt or run.left_tokens else Weight.WARNING,
             source="automatic",
-            where=titles.get(run.session_id, run.session_id[:8]),
+            where=run.session_id[:8],
             words=one_line(outcome),
             detail=(
                 f"began    {_moment(run.at)}\n"

@@ -111,11 +111,19 @@ def value_line(found: Resolved, layout: Layout) -> Content:
     return Content.assemble(*parts)
 
 
-def area_line(area: str, width: int) -> Content:
-    """Write the line above the values of an area."""
-    about = AREAS.get(area, "")
+def area_line(area: str, values: Sequence[Resolved], width: int, is_folded: bool) -> Content:  # noqa: FBT001 -- a state
+    """Write the line above the values of an area, which says of folded ones how many are set."""
     name = area or "ctxtop"
-    return Content.assemble((name, "bold $primary"), (f"  {middle(about, width)}", "$quiet"))
+    about = AREAS.get(area, "")
+    if is_folded:
+        chosen = sum(map(is_chosen, values))
+        counted = f"{len(values)} values" + (f", {chosen} {SIGN} set" if chosen else "")
+        about = f"{about} · {counted}" if about else counted
+    return Content.assemble(
+        ("▸ " if is_folded else "▾ ", "$quiet"),
+        (name, "bold $primary"),
+        (f"  {middle(about, max(1, width - len(name) - 4))}", "$quiet"),
+    )
 
 
 def value_words(found: Resolved) -> str:

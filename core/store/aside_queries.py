@@ -1,4 +1,4 @@
-"""What was set aside, with the time by which it was: the log's questions."""
+"""What the log asks: what was set aside, what is not known, where contexts were compacted."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class AsideRow(msgspec.Struct, frozen=True):
 
     log: str | None
     """None for a transcript's; else which of ctxtop's own logs."""
+    session_id: str | None
     path: str
     """Below the projects folder, or the name of the log's file."""
     offset: int
@@ -35,6 +36,29 @@ class TypeRow(msgspec.Struct, frozen=True):
     """When it was last seen at the latest, in ms since 1970."""
 
 
+class BoundaryRow(msgspec.Struct, frozen=True):
+    """A compaction without its summary; sizes are tokens."""
+
+    session_id: str
+    agent_id: str | None
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    post_tokens: int | None
+    kept_messages: int | None
+
+
+def newest_boundaries(db: sqlite3.Connection, most: int) -> list[BoundaryRow]:
+    """List the newest compactions, newest first; one that a fork has copied is its writer's."""
+    found: dict[str, BoundaryRow] = {}
+    for row in records(BoundaryRow, db, _BOUNDARIES, [most]):
+        # What has no uuid is called after its place, which other files have too.
+        key = f"{row.session_id} {row.uuid}" if row.uuid.startswith("at ") else row.uuid
+        found.setdefault(key, row)
+    return list(found.values())
+
+
 def newest_aside(db: sqlite3.Connection, most: int) -> list[AsideRow]:
     """List lines that were set aside, those of the files written last first."""
     return records(AsideRow, db, _ASIDE, [most])
@@ -45,13 +69,19 @@ def unknown_rows(db: sqlite3.Connection) -> list[TypeRow]:
     return records(TypeRow, db, _UNKNOWN, [])
 
 
+_BOUNDARIES: Final = """
+SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens, kept_messages
+FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?
+"""
+
 _ASIDE: Final = """
-SELECT NULL AS log, path, b.offset, length, reason, mtime_ns / 1000000 AS file_at
+SELECT NULL AS log, session_id, path, b.offset, length, reason, mtime_ns / 1000000 AS file_at
 FROM bad_line b JOIN file USING (file_id)
 UNION ALL
-SELECT log, name, b.offset, length, reason, mtime_ns / 1000000
+SELECT log, NULL, name, b.offset, length, reason, mtime_ns / 1000000
 FROM log_bad_line b JOIN log_part USING (part_id)
-ORDER BY file_at DESC, path, 3 LIMIT ?
+ORDER BY file_at DESC, path, 4 LIMIT ?
 """
 
 _UNKNOWN: Final = """

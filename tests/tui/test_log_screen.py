@@ -55,7 +55,7 @@ async def test_it_tells_what_was_set_aside_and_what_was_done(past: Stage) -> Non
             "compacted: ≈ 171,900 to 82,400 tokens",
             "held: a process has the transcript open",
             "a store was set aside and made again",
-            "auto compaction:",
+            "tokens, auto",
             "reached at",
             "read, ",
         ):

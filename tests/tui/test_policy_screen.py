@@ -132,6 +132,22 @@ async def test_every_value_stands_in_its_area_with_its_origin(demo: Stage, confi
         assert it.app.clipboard == "mode=observe"
 
 
+async def test_an_area_is_folded_and_opened(demo: Stage, config: Path) -> None:
+    async with opened(demo) as it:
+        await open_policy(it)
+        await mark(it, "area compact")
+        await it.press("enter")
+        assert not any(key.startswith("compact.") for key in rows(it))
+        assert "values, 1 ● set" in rows(it)["area compact"]
+        # What is looked for is found in folded areas too.
+        await it.press("slash", *"compact.by", "enter")
+        assert "compact.by" in rows(it)
+        await it.press("escape")
+        await mark(it, "area compact")
+        await it.press("enter")
+        assert "compact.by" in rows(it)
+
+
 async def test_what_is_set_alone_and_what_has_words(demo: Stage, config: Path) -> None:
     async with opened(demo) as it:
         await open_policy(it)

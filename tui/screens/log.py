@@ -11,7 +11,7 @@ from textual.reactive import reactive
 
 from ..formats import one_line
 from ..happenings import in_order
-from ..log_rows import Least, log_head, log_line, select, whole
+from ..log_rows import Least, clock, log_head, log_line, select, whole
 from ..past_happenings import MOST, read_past
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import Row, RowList, Rows
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
     from ...collectors.folder import Trouble
     from ..happenings import Happening
+    from ..view import View
+
+Look = tuple["Happening", int, str]
+"""All that an entry's line shows."""
 
 LOOK_S: Final = 2.0
 """Between two looks into the store: what happens now is heard at once, without it."""
@@ -60,6 +64,8 @@ class LogScreen(Page):
         self._shown: dict[str, Happening] = {}
         self._frozen: list[Happening] | None = None
         self._count = -1
+        self._seen: View | None = None
+        self._written: dict[str, tuple[Look, Row]] = {}
         self._trouble = ""
 
     def compose_page(self) -> Iterable[Widget]:
@@ -85,7 +91,10 @@ class LogScreen(Page):
         return marked is None or marked >= count - 1
 
     def _look(self) -> None:
-        if not self.paused:
+        view, count = self.app.view, self.app.herald.happened.count
+        # Views come when the store has more.
+        if not self.paused and (self._seen is not view or self._count != count):
+            self._seen = view
             store = self.app.places.store
 
             def ask(db: sqlite3.Connection) -> tuple[Happening, ...]:
@@ -120,17 +129,28 @@ class LogScreen(Page):
             return
         follows, now_ms = self.is_at_end, self.app.now_ms()
         entries = self._entries()
+        kept = {each.key for each in entries}
+        self._written = {key: each for key, each in self._written.items() if key in kept}
         chosen = select(entries, self.words, self.least)
         pane = self._list
         width = pane.room
         self._shown = {each.key: each for each in chosen}
         pane.empty = "no entry matches; Esc shows all" if entries else self._trouble or EMPTY
         pane.show_head(log_head(width))
-        pane.show_rows([Row(each.key, log_line(each, width, now_ms)) for each in chosen])
+        pane.show_rows([self._row(each, width, now_ms) for each in chosen])
         if follows and chosen:
             pane.rows.highlighted = len(chosen) - 1
             pane.rows.scroll_end(animate=False)
         self._draw_title(len(chosen), len(entries))
+
+    def _row(self, entry: Happening, width: int, now_ms: int) -> Row:
+        """Write an entry's line; one that says what it said is kept."""
+        look = (entry, width, clock(entry.at, now_ms))
+        before = self._written.get(entry.key)
+        if before is None or before[0] != look:
+            before = look, Row(entry.key, log_line(entry, width, now_ms))
+            self._written[entry.key] = before
+        return before[1]
 
     def _draw_title(self, shown: int, in_all: int) -> None:
         count = f"{shown:,} of {in_all:,}" if shown != in_all else f"{in_all:,}"

@@ -62,7 +62,13 @@ class PolicyScreen(Page):
             id="filter",
         ),
         Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="least"),
-        Binding("o", "project", "Project", tooltip="of the marked session's project, or of all"),
+        Binding(
+            "o",
+            "project",
+            "Project",
+            tooltip="of the marked session's project, or of all",
+            id="project",
+        ),
         Binding("u", "back", "Undo", tooltip="take the last change of a file back", id="undo"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
     ]
@@ -78,6 +84,7 @@ class PolicyScreen(Page):
         self._picture: PolicyPicture | None = None
         self._shown: dict[str, Resolved] = {}
         self._trouble = ""
+        self._folded: set[str] = set()
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out what does not hold, the values, and the filter."""
@@ -134,10 +141,16 @@ class PolicyScreen(Page):
         layout = lay_out(width)
         rows = []
         for area, values in by_area(found).items():
-            rows.append(Row(f"{HEADING}{area}", area_line(area, width), is_heading=True))
-            rows += [Row(each.key.name, value_line(each, layout)) for each in values]
+            is_folded = area in self._folded and not self.words
+            rows.append(Row(f"{HEADING}{area}", area_line(area, values, width, is_folded)))
+            if not is_folded:
+                rows += [Row(each.key.name, value_line(each, layout)) for each in values]
+        is_first = pane.key is None
         pane.show_head(policy_head(layout))
         pane.show_rows(rows)
+        if is_first and len(rows) > 1:
+            # On the first value: the row above it is its area's.
+            pane.rows.highlighted = 1
         self._draw_title(picture)
         lines = notice_lines(picture.notices, self.size.width - MARGINS)
         notices = self.query_one("#notices", Static)
@@ -204,7 +217,10 @@ class PolicyScreen(Page):
         from .policy_change import PolicyChange
 
         found = self._shown.get(event.key)
-        if found:
+        if event.key.startswith(HEADING):
+            self._folded ^= {event.key.removeprefix(HEADING)}
+            self.draw()
+        elif found:
             PolicyChange(self.app, self._folder, self._look_again).begin(found)
 
     def action_back(self) -> None:

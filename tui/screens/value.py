@@ -44,9 +44,15 @@ class ValueScreen(ModalScreen[Wish | None]):
     CSS_PATH = "policy.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave it", key_display="Esc", tooltip="change nothing"),
-        Binding("ctrl+o", "other_file", "Other file", tooltip="say it in the other file"),
-        Binding("ctrl+r", "take_out", "Default", tooltip="take the key out of the file"),
+        Binding(
+            "escape", "leave", "Leave it", key_display="Esc", tooltip="change nothing", id="leave"
+        ),
+        Binding(
+            "ctrl+o", "other_file", "Other file", tooltip="say it in the other file", id="other"
+        ),
+        Binding(
+            "ctrl+r", "take_out", "Default", tooltip="take the key out of the file", id="default"
+        ),
     ]
 
     def __init__(self, found: Resolved, files: Sequence[PolicyFile]) -> None:
