@@ -64,7 +64,9 @@ class FleetScreen(Screen[None]):
         Binding(
             "y", "copy", "Copy", tooltip="copy: a session's id, a result, a summary", id="copy"
         ),
-        Binding("z", "zoom", "Zoom", tooltip="this pane alone, or all again", id="zoom"),
+        Binding(
+            "z", "zoom", "Zoom", show=False, tooltip="this pane alone, or all again", id="zoom"
+        ),
         Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="pane_1"),
         Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="pane_2"),
         Binding(
