@@ -100,7 +100,7 @@ class CtxtopApp(App[None]):
             "colon,ctrl+p",
             "command_palette",
             "Commands",
-            show=False,
+            key_display=":",
             tooltip="everything else, by name",
             id="commands",
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from textual.content import Content
 from textual.message import Message
 
 from .row_list import RowList
@@ -29,7 +28,6 @@ class FoldList(RowList):
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number=number, name=name)
         self._fold_cells: Mapping[str, int] = {}
-        self._head = Content("")
 
     def show_folds(self, cells: Mapping[str, int]) -> None:
         """Say at which cell of which rows there is a sign to click at."""

@@ -31,8 +31,6 @@ class Row:
 
     key: str
     content: Content
-    is_heading: bool = False
-    """The mark passes it by."""
 
     @property
     def height(self) -> int:
@@ -48,8 +46,6 @@ class LateRow:
     """A row that is written when it is first seen; two of one look say the same."""
 
     __slots__ = ("_content", "_write", "height", "key", "look")
-
-    is_heading: Final = False
 
     def __init__(
         self, key: str, look: object, write: Callable[[], Content], height: int = 1
@@ -167,8 +163,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             self.set_reactive(Rows.highlighted, None)
             return
         marked = self.highlighted
-        found = next((n for n, row in enumerate(self._rows) if row.key == key), None)
-        found = self._near(0, 1) if found is None else found
+        found = next((n for n, row in enumerate(self._rows) if row.key == key), 0)
         if found == marked:
             return
         self.set_reactive(Rows.highlighted, found)
@@ -187,19 +182,19 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_cursor_down(self) -> None:
         """Mark the next row; after the last comes the first."""
-        self._go(0 if self.highlighted is None else self.highlighted + 1, 1)
+        self._go(0 if self.highlighted is None else self.highlighted + 1)
 
     def action_cursor_up(self) -> None:
         """Mark the row before; before the first comes the last."""
-        self._go(0 if self.highlighted is None else self.highlighted - 1, -1)
+        self._go(0 if self.highlighted is None else self.highlighted - 1)
 
     def action_first(self) -> None:
         """Mark the first row."""
-        self._go(0, 1)
+        self._go(0)
 
     def action_last(self) -> None:
         """Mark the last row."""
-        self._go(-1, -1)
+        self._go(-1)
 
     def action_page_down(self) -> None:
         """Go a page down."""
@@ -211,17 +206,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _page(self, direction: int) -> None:
         line = self._starts[self.highlighted or 0] + direction * self._height
-        self._go(self.row_at(max(0, min(line, self._starts[-1] - 1))) or 0, direction)
+        self._go(self.row_at(max(0, min(line, self._starts[-1] - 1))) or 0)
 
-    def _go(self, index: int, direction: int) -> None:
+    def _go(self, index: int) -> None:
         if self._rows:
-            self.highlighted = self._near(index % len(self._rows), direction)
-
-    def _near(self, index: int, direction: int) -> int:
-        """Find a row that can be marked, from one on; behind the last comes the first."""
-        count = len(self._rows)
-        ways = ((index + direction * step) % count for step in range(count))
-        return next((place for place in ways if not self._rows[place].is_heading), index)
+            self.highlighted = index % len(self._rows)
 
     def watch_highlighted(self, before: int | None, now: int | None) -> None:
         """Draw both rows, keep the mark in sight, and tell of it."""
@@ -234,7 +223,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     async def _on_click(self, event: events.Click) -> None:
         index = self.row_at(event.y + self.scroll_offset.y)
-        if index is None or self._rows[index].is_heading:
+        if index is None:
             return
         self.highlighted = index
         if event.chain > 1:
