@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import registry
-from ctxtop.collectors.demo import make_demo
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.cli import main
 from ctxtop.tui.places import Places
 
 from .ended import Ended
 from .support import NOW, Clock, Stage
+from .told import Told, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,11 +81,22 @@ def stage(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stag
     return Stage(Places(root, tmp_path / "state" / "store.db", chosen=True), clock)
 
 
+@pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """The demo's folder and the store of one scan of it, made once for all tests."""
+    top = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_is_alive", lambda _: True)
+        patch.setenv("HOME", str(top))
+        patch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+        return tell(top, NOW, PID)
+
+
 @pytest.fixture
-def demo(stage: Stage) -> Stage:
-    """The same with the demo's sessions; the open ones count as open."""
-    stage.sessions = make_demo(stage.root, NOW, pid=PID, proc_start="1").sessions
-    return stage
+def demo(stage: Stage, told: Told) -> Stage:
+    """The demo's sessions, as they were told; the open ones count as open."""
+    told.restore()
+    return Stage(told.places, stage.clock, told.sessions)
 
 
 @pytest.fixture

@@ -1,0 +1,63 @@
+"""The demo told once: its folder and its store are put back before each test, at one place."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.demo import make_demo
+from ctxtop.tui.places import Places
+from ctxtop.tui.update import bring_up_to_date
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from ctxtop.collectors.demo import DemoSession
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where it stands, and as what it is kept."""
+
+    places: Places
+    sessions: tuple[DemoSession, ...]
+    kept: Path
+
+    def restore(self) -> None:
+        """Put everything back; what a test left beside it goes."""
+        top = self.places.config_dir.parent
+        for path in top.iterdir():
+            if path != self.kept:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(self.kept, top, symlinks=True, dirs_exist_ok=True)
+        with closing(sqlite3.connect(self.places.store)) as db:
+            self._recognise(db)
+            db.commit()
+
+    def _recognise(self, db: sqlite3.Connection) -> None:
+        """Name the copies' inodes: the store would read new files again."""
+        names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        for name in names:
+            columns = {row[1] for row in db.execute(f"PRAGMA table_info({name})")}
+            if not {"path", "inode"} <= columns:
+                continue
+            for (path,) in db.execute(f"SELECT DISTINCT path FROM {name}").fetchall():
+                file = self.places.folder.projects / path
+                if file.exists():
+                    inode = file.stat().st_ino
+                    db.execute(f"UPDATE {name} SET inode = ? WHERE path = ?", [inode, path])
+
+
+def tell(top: Path, now: datetime, pid: int) -> Told:
+    """Make the demo below a folder, and read it once."""
+    places = Places(top / "claude", top / "state" / "store.db", chosen=True)
+    sessions = make_demo(places.config_dir, now, pid=pid, proc_start="1").sessions
+    bring_up_to_date(places)
+    kept = top / "kept"
+    for name in ("claude", "state"):
+        shutil.copytree(top / name, kept / name, symlinks=True)
+    return Told(places, sessions, kept)
