@@ -32,8 +32,8 @@ class Arranging(Screen[None]):
             id="pick",
         ),
         Binding("b", "pin", "Pin", show=False, tooltip="bookmark: stays on top", id="pin"),
-        Binding("h,left", "fold(True)", "Fold", show=False, tooltip="fold a project", id="fold"),
-        Binding("l,right", "fold(False)", "Unfold", show=False, tooltip="unfold it", id="unfold"),
+        Binding("left", "fold(True)", "Fold", show=False, tooltip="fold a project", id="fold"),
+        Binding("right", "fold(False)", "Unfold", show=False, tooltip="unfold it", id="unfold"),
     ]
 
     how: reactive[Arrangement] = reactive(Arrangement())
