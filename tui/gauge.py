@@ -109,9 +109,7 @@ def _eighths(ratio: float | None, cells: int) -> int:
 
 
 def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
-    marks: dict[int, tuple[str, str]] = {
-        cell: (MARK, "$bar-mark") for cell in mark_cells(context.lines, cells)
-    }
+    marks: dict[int, tuple[str, str]] = dict.fromkeys(mark_cells(context.lines, cells), (MARK, "$bar-mark"))
     trigger = context.trigger.tokens if context.trigger else None
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
