@@ -279,7 +279,7 @@ class Feed:
         now_ms = self._clock()
         with self._lock:
             wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
-        policies = self._policies()
+        policies = self.policies
         sessions = reader.read(changed, now_ms, policies)
         view = View(
             sessions=sessions,
@@ -300,10 +300,17 @@ class Feed:
         for session, found in reader.new_warnings():
             self._post(LevelReached(session.title, found))
 
-    def _policies(self) -> Policies:
+    @property
+    def policies(self) -> Policies:
+        """The policies that are in force."""
         from ..core.policy.layers import COMMON
 
         return self._policy_files.policies if self._policy_files else COMMON
+
+    def look_at_policy(self) -> None:
+        """Take what was changed in a policy's file over at the collector's next look."""
+        if self._policy_files is not None:
+            self._policy_files.look_soon()
 
     def _answer(self, db: sqlite3.Connection) -> None:
         with self._lock:

@@ -109,7 +109,8 @@ def _eighths(ratio: float | None, cells: int) -> int:
 
 
 def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
-    marks: dict[int, tuple[str, str]] = dict.fromkeys(mark_cells(context.lines, cells), (MARK, "$bar-mark"))
+    marked: tuple[str, str] = (MARK, "$bar-mark")
+    marks = dict.fromkeys(mark_cells(context.lines, cells), marked)
     trigger = context.trigger.tokens if context.trigger else None
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.

@@ -63,14 +63,6 @@ async def test_what_fills_the_marked_session(demo: Stage) -> None:
         compare(it, "fleet-fills")
 
 
-async def test_a_report(demo: Stage) -> None:
-    async with opened(demo, (100, 40)) as it:
-        await it.mark("Explain the invoice run")
-        await it.press("enter")
-        await it.reading()
-        compare(it, "report")
-
-
 async def test_a_summary(demo: Stage) -> None:
     async with opened(demo, (80, 24)) as it:
         await it.press("3", "enter")

@@ -11,7 +11,8 @@ from ctxtop.core.levels import LINES
 from ctxtop.core.outlook import Outlook
 from ctxtop.core.sessions import Status, TooLong
 from ctxtop.core.trigger import Trigger
-from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree, leader_line, returned
+from ctxtop.tui.agent_rows import agent_line, columns_of, leader_line, returned
+from ctxtop.tui.agent_tree import grow_tree
 from ctxtop.tui.formats import percent
 from ctxtop.tui.gauge import PERCENT_CELLS, SHORTEST, gauge
 from ctxtop.tui.selection import Heading, Order

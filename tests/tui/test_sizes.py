@@ -29,7 +29,7 @@ def fits(it: Opened) -> bool:
         line.cell_length == pane.room
         for pane in panes
         if pane.region.height
-        for row in pane._shown
+        for row in pane.shown
         for line in row.content.split("\n")
     )
 

@@ -120,7 +120,6 @@ class FleetScreen(Arranging):
     def on_mount(self) -> None:
         """Say what is going on before anything was read."""
         self.query_one(SessionPane).empty = "reading what Claude Code has written …"
-        self.query_one(FilterBar).display = False
         self.add_class("-lower-agents")
         self.take_kept()
         self.set_interval(AGES_S, self._tick)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ..agent_rows import agent_line, columns_of, grow_tree, leader_line
+from ..agent_rows import agent_line, columns_of, leader_line
+from ..agent_tree import grow_tree
 from ..formats import middle
 from .row_list import Row, RowList
 

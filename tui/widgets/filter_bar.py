@@ -81,8 +81,11 @@ class FilterBar(Horizontal):
     class Cleared(Message):
         """A person wants to see everything again."""
 
-    def __init__(self) -> None:
+    def __init__(self, placeholder: str = "") -> None:
+        """`placeholder` says what can be typed."""
         super().__init__(id="filter")
+        self.display = False
+        self._placeholder: Final = placeholder
         self._completion: Final = _Completion()
         self._wrong = ""
 
@@ -98,13 +101,16 @@ class FilterBar(Horizontal):
         return self.query_one(FilterInput).value
 
     def open(
-        self, words: str, placeholder: str, choices: dict[str, tuple[str, ...]] | None
+        self,
+        words: str,
+        placeholder: str | None = None,
+        choices: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
         """Let a person type, from these words on; `choices` are suggested."""
         self._completion.choices = choices
         self.set_words(words)
         typed = self.query_one(FilterInput)
-        typed.placeholder = placeholder
+        typed.placeholder = self._placeholder if placeholder is None else placeholder
         self.display = True
         typed.focus()
 

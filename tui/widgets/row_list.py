@@ -84,8 +84,15 @@ class RowList(Vertical):
         return self.query_one(Rows)
 
     @property
-    def _shown(self) -> Sequence[AnyRow]:
+    def shown(self) -> Sequence[AnyRow]:
+        """All rows, in order."""
         return self.rows.shown
+
+    def clicked(self, event: events.Click) -> tuple[str, int] | None:
+        """Say which row was clicked, by its key, and at which cell; None beside the rows."""
+        place = event.get_content_offset(self.rows)
+        index = self.rows.row_at(place.y + self.rows.scroll_offset.y) if place else None
+        return None if place is None or index is None else (self.shown[index].key, place.x)
 
     @property
     def room(self) -> int:
@@ -127,7 +134,7 @@ class RowList(Vertical):
         if self.key is not None and self.key != marked:
             self.post_message(self.Marked(self, self.key))
 
-    def mark(self, key: str) -> None:
+    def mark(self, key: str | None) -> None:
         """Mark the row of this key, where there is one."""
         found = next((n for n, row in enumerate(self.rows.shown) if row.key == key), None)
         if found is not None:
@@ -135,8 +142,7 @@ class RowList(Vertical):
 
     def mark_first(self) -> None:
         """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
-        if self.rows.shown:
-            self.rows.highlighted = 0
+        self.rows.action_first()
 
     @on(Rows.Marked)
     def _tell_marked(self, event: Rows.Marked) -> None:

@@ -182,11 +182,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_cursor_down(self) -> None:
         """Mark the next row; after the last comes the first."""
-        self._go((self.highlighted + 1) % len(self._rows) if self.highlighted is not None else 0)
+        self._go(0 if self.highlighted is None else self.highlighted + 1)
 
     def action_cursor_up(self) -> None:
         """Mark the row before; before the first comes the last."""
-        self._go((self.highlighted - 1) % len(self._rows) if self.highlighted is not None else 0)
+        self._go(0 if self.highlighted is None else self.highlighted - 1)
 
     def action_first(self) -> None:
         """Mark the first row."""
@@ -194,7 +194,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_last(self) -> None:
         """Mark the last row."""
-        self._go(len(self._rows) - 1)
+        self._go(-1)
 
     def action_page_down(self) -> None:
         """Go a page down."""
@@ -210,7 +210,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _go(self, index: int) -> None:
         if self._rows:
-            self.highlighted = max(0, min(index, len(self._rows) - 1))
+            self.highlighted = index % len(self._rows)
 
     def watch_highlighted(self, before: int | None, now: int | None) -> None:
         """Draw both rows, keep the mark in sight, and tell of it."""
