@@ -337,14 +337,13 @@ async def test_a_click_beside_the_rows_does_nothing(demo: Stage) -> None:
 
 
 def test_the_keys_of_the_footer_are_at_most_eight() -> None:
-    from ctxtop.tui.screens.arranging import Arranging
     from ctxtop.tui.screens.fleet import FleetScreen
     from ctxtop.tui.widgets.row_list import Rows
     from textual.binding import Binding
 
     shown = [
         binding
-        for place in (CtxtopApp, Arranging, FleetScreen, Rows)
+        for place in (CtxtopApp, FleetScreen, Rows)
         for binding in place.BINDINGS
         if isinstance(binding, Binding) and binding.show
     ]
