@@ -68,6 +68,8 @@ def _compact(app: CtxtopApp) -> Page | None:
     from .screens.compact import CompactScreen
 
     session = app.marked_session
+    if session and app.screen is app.fleet and len(app.fleet.how.picked) > 1:
+        app.notify("one session at a time is compacted: the one under the cursor", markup=False)
     return CompactScreen(session) if session else None
 
 

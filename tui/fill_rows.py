@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from .composition_words import in_all, share_tokens
+from .composition_words import SMALLEST_SHARE, in_all, share_tokens
 from .formats import fit, fit_right, percent, tokens
-from .gauge import FULL
+from .gauge import EIGHTHS, FULL
+from .session_words import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +23,14 @@ SHORTEST_BAR: Final = 4
 SHOWN_ITEMS: Final = 20
 """Of the largest; the session's page has more."""
 
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-
 
 def fill_lines(found: Composition, width: int) -> Iterator[Content]:
     """Write the lines, each `width` cells long."""
-    yield Content.styled(fit(in_all(found), width), "$quiet")
+    short = f"{tokens(found.total_tokens)} tokens in context"
+    yield Content.styled(fit(fitting((in_all(found), short), width), width), "$quiet")
     for share in found.categories:
-        yield _share(share, width)
+        if share.share >= SMALLEST_SHARE:
+            yield _share(share, width)
     for item in found.largest[:SHOWN_ITEMS]:
         yield _item(item, width)
 
@@ -50,7 +51,7 @@ def _share(share: Share, width: int) -> Content:
 def _bar(share: float, cells: int) -> str:
     eighths = round(min(max(share, 0.0), 1.0) * cells * 8)
     full, rest = divmod(max(eighths, 1) if share > 0 and cells else eighths, 8)
-    return FULL * full + (_EIGHTHS[rest] if rest else "")
+    return FULL * full + (EIGHTHS[rest] if rest else "")
 
 
 def _item(item: Item, width: int) -> Content:

@@ -29,7 +29,7 @@ TRIGGER: Final = "▏"
 """Where the client compacts by itself."""
 
 FULL: Final = "█"
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _HALF: Final = 4
 """Eighths from which a cell counts as filled where a mark takes its place."""
 
@@ -97,7 +97,7 @@ def _bar(context: Context, cells: int, style: str) -> list[tuple[str, str]]:
 def _plain(start: int, end: int, full: int, rest: int, style: str) -> list[tuple[str, str]]:
     """Draw the cells between two marks."""
     filled = max(0, min(full, end) - start)
-    part = _EIGHTHS[rest] if rest and start <= full < end else ""
+    part = EIGHTHS[rest] if rest and start <= full < end else ""
     empty = end - start - filled - len(part)
     return [(FULL * filled + part, style), (" " * empty, "")]
 
@@ -109,7 +109,8 @@ def _eighths(ratio: float | None, cells: int) -> int:
 
 
 def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
-    marks = dict.fromkeys(mark_cells(context.lines, cells), (MARK, "$bar-mark"))
+    marked: tuple[str, str] = (MARK, "$bar-mark")
+    marks = dict.fromkeys(mark_cells(context.lines, cells), marked)
     trigger = context.trigger.tokens if context.trigger else None
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.

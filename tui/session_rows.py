@@ -175,7 +175,7 @@ def _until(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _trail(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_right(trail_words(session.trail, cells), cells), "$bar-mark")
+    return Content.styled(fit_right(trail_words(session.trail, cells), cells), "$pane")
 
 
 def _level(session: Session, cells: int, now_ms: int) -> Content:

@@ -16,12 +16,15 @@ from .formats import age, middle, turns_left
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..core.activity import Cost
+    from ..core.activity import Cost, Doing
     from ..core.forecast import Forecast
     from ..core.sessions import Session
 
 SHORTEST_DETAIL: Final = 6
 """Cells; less of a command or a file tells nothing."""
+
+SHORTEST_ASKED: Final = 10
+"""Cells; less of what a person is asked for tells less than that it is asked."""
 
 LEVELS: Final = "▁▂▃▄▅▆▇█"
 
@@ -53,13 +56,27 @@ def doing_words(session: Session, cells: int) -> str:
         return fitting(_WORDS[session.status], cells)
     if doing.kind is DoingKind.MODEL:
         return fitting(("thinking", "thinks"), cells)
-    asked = doing.kind is DoingKind.PERSON
-    start = "waits: " if asked else ""
-    what = start + doing.what if doing.what else "waits for you" if asked else "tool"
+    if doing.kind is DoingKind.PERSON:
+        return _waits_words(doing, cells)
+    return _with_detail(doing.what, doing.detail, cells)
+
+
+def _waits_words(doing: Doing, cells: int) -> str:
+    """Say that it waits for a person, and for what where there is room for it."""
+    start = "waits: "
+    room = cells - len(start)
+    if doing.what and room >= SHORTEST_ASKED:
+        return start + _with_detail(doing.what, doing.detail, room)
+    return fitting(_WORDS[Status.WAITING], cells)
+
+
+def _with_detail(what: str, detail: str, cells: int) -> str:
     room = cells - cell_len(what) - 1
-    if doing.detail and room >= SHORTEST_DETAIL:
-        return f"{what} {middle(doing.detail, room)}"
-    return fitting((what, "waits"), cells) if asked else middle(what, cells)
+    return (
+        f"{what} {middle(detail, room)}"
+        if detail and room >= SHORTEST_DETAIL
+        else middle(what, cells)
+    )
 
 
 def since(session: Session) -> int | None:

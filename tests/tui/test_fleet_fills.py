@@ -19,7 +19,7 @@ FILLED = Composition(
     source=Source.REQUESTS,
     categories=(
         Share("tool results", 61_000, 0.61, estimated=True),
-        Share("your words", 1_000, 0.0, estimated=True),
+        Share("your words", 1_000, 0.01, estimated=True),
     ),
     largest=(),
     unexplained=0,

@@ -160,17 +160,17 @@ async def test_the_summaries_search_looks_through_all_and_esc_restores(demo: Sta
     async with opened(demo) as it:
         await it.press("3", "slash", *"terraf")
         await it.settle()
-        assert 0 < len(it.rows("summaries")) < 18
+        assert 0 < len(it.rows("summaries")) < 27
         assert len(it.titles()) == 19
         await it.press("enter", "escape")
         await it.settle()
-        assert len(it.rows("summaries")) == 18
+        assert len(it.rows("summaries")) == 27
         await it.press("slash", *"quux*(", "enter")
         await it.settle()
         assert "no summary has the words “quux*(”; Esc shows all" in it.words
         await it.press("escape")
         await it.settle()
-        assert len(it.rows("summaries")) == 18
+        assert len(it.rows("summaries")) == 27
 
 
 async def test_each_pane_keeps_its_own_words(demo: Stage) -> None:
@@ -337,14 +337,13 @@ async def test_a_click_beside_the_rows_does_nothing(demo: Stage) -> None:
 
 
 def test_the_keys_of_the_footer_are_at_most_eight() -> None:
-    from ctxtop.tui.screens.arranging import Arranging
     from ctxtop.tui.screens.fleet import FleetScreen
     from ctxtop.tui.widgets.row_list import Rows
     from textual.binding import Binding
 
     shown = [
         binding
-        for place in (CtxtopApp, Arranging, FleetScreen, Rows)
+        for place in (CtxtopApp, FleetScreen, Rows)
         for binding in place.BINDINGS
         if isinstance(binding, Binding) and binding.show
     ]

@@ -174,9 +174,9 @@ def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:
 
 
 def test_a_refused_prompt_says_so_across_the_bar_and_how_it_is_helped() -> None:
+    refused = session(status=Status.TOO_LONG, too_long=TooLong(210_000, 200_000))
     for width in WIDTHS:
         layout = lay_out(width)
-        refused = session(status=Status.TOO_LONG, too_long=TooLong(210_000, 200_000))
         line = session_line(refused, layout, NOW_MS)
         assert line.cell_length == layout.width
         assert "too long: 210,000 of 200,000" in line.plain or "too long, 105 %" in line.plain

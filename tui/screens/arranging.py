@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Final
 
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
     from ..app import CtxtopApp
 
 
+ARRANGING_KEYS: Final = (
+    Binding("s", "sort", "Sort", tooltip="sort in another way; or click on a head", id="sort"),
+    Binding("o", "group", "Group", tooltip="organise: by project, or in one list", id="group"),
+    Binding(
+        "space",
+        "pick",
+        "Mark",
+        show=False,
+        tooltip="mark with others: y copies all their ids",
+        id="pick",
+    ),
+    Binding("b", "pin", "Pin", show=False, tooltip="bookmark: stays on top", id="pin"),
+    Binding("left", "fold(True)", "Fold", show=False, tooltip="fold a project", id="fold"),
+    Binding("right", "fold(False)", "Unfold", show=False, tooltip="unfold it", id="unfold"),
+)
+
+
 class Arranging(Screen[None]):
     """Changes an arrangement; a subclass says what is marked, and draws."""
 
     app: CtxtopApp
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "sort", "Sort", tooltip="sort in another way; or click on a head", id="sort"),
-        Binding("o", "group", "Group", tooltip="organise: by project, or in one list", id="group"),
-        Binding(
-            "space",
-            "pick",
-            "Mark",
-            show=False,
-            tooltip="mark with others: y copies all their ids",
-            id="pick",
-        ),
-        Binding("b", "pin", "Pin", show=False, tooltip="bookmark: stays on top", id="pin"),
-        Binding("h,left", "fold(True)", "Fold", show=False, tooltip="fold a project", id="fold"),
-        Binding("l,right", "fold(False)", "Unfold", show=False, tooltip="unfold it", id="unfold"),
-    ]
 
     how: reactive[Arrangement] = reactive(Arrangement())
 

@@ -25,7 +25,7 @@ from ..widgets.row_list import RowList, Rows
 from ..widgets.session_pane import SessionPane
 from ..widgets.status_line import State, StatusLine
 from ..widgets.trouble_line import TroubleLine
-from .arranging import Arranging
+from .arranging import ARRANGING_KEYS, Arranging
 
 if TYPE_CHECKING:
     import sqlite3
@@ -52,6 +52,7 @@ class FleetScreen(Arranging):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (SMALL[1], "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
+        *ARRANGING_KEYS,
         Binding(
             "slash",
             "filter",
@@ -344,9 +345,6 @@ class FleetScreen(Arranging):
             what = f"session id {names[0]}" if len(names) == 1 else f"{len(names)} session ids"
             self.app.copy("\n".join(names), what)
 
-    def _title(self, session_id: str) -> str:
-        return self._titles.get(session_id, session_id[:8])
-
     # What the widgets say.
 
     @on(RowList.Marked, "#sessions")
@@ -366,11 +364,11 @@ class FleetScreen(Arranging):
         elif pane.id == "summaries":
             row = self.query_one(LowerPanes).summary(event.key)
             if row:
-                self.app.open_summary(row, self._title(row.session_id))
+                self.app.open_summary(row, self._titles.get(row.session_id, row.session_id[:8]))
         else:
             agent = self.query_one(LowerPanes).agent(event.key)
             if agent:
-                self.app.open_agent(agent, self._title(agent.session_id))
+                self.app.open_agent(agent, self._titles.get(agent.session_id, ""))
 
     @on(RowList.HeadClicked, "#sessions")
     def _sort_by_head(self, event: RowList.HeadClicked) -> None:

@@ -181,11 +181,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self))
 
     def action_cursor_down(self) -> None:
-        """Mark the next row; after the last comes the first."""
+        """Mark the next row."""
         self._go(0 if self.highlighted is None else self.highlighted + 1)
 
     def action_cursor_up(self) -> None:
-        """Mark the row before; before the first comes the last."""
+        """Mark the row before."""
         self._go(0 if self.highlighted is None else self.highlighted - 1)
 
     def action_first(self) -> None:
