@@ -83,7 +83,7 @@ def largest(
 
 def call_name(call: Piece) -> str:
     """Name a tool's call by what it is about. Not cleaned."""
-    return _short(f"{call.name} {_telling(call.text)}")
+    return _short(f"{call.name} {telling(call.text)}")
 
 
 def _short(text: str) -> str:
@@ -100,7 +100,8 @@ def _name(piece: Piece, place: tuple[str, ...]) -> str:
     return " ".join(place[1:]) or piece.text
 
 
-def _telling(text: str) -> str:
+def telling(text: str) -> str:
+    """Say what a call's input, as JSON, is about; what is no object is said whole."""
     try:
         given = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -107,7 +107,7 @@ class Opened:
             return (
                 view is not None
                 and view.scanned
-                and view.wish.session_id == self.pane("sessions").key
+                and view.wish.session_id == self.app.fleet.marked
                 and view.wish.search == self.app.fleet.search
             )
 
@@ -155,11 +155,16 @@ class Opened:
 
     def rows(self, name: str = "sessions") -> dict[str, str]:
         """The words of a pane's rows, by key, in their order."""
-        return {row.key: row.content.plain for row in self.pane(name)._shown}
+        return {row.key: row.content.plain for row in self.pane(name).shown}
 
     def titles(self) -> list[str]:
         """The shown sessions' titles in their order."""
-        return [session.title for session in self.app.fleet._shown]
+        return [session.title for session in self.app.fleet.shown]
+
+    @property
+    def is_home(self) -> bool:
+        """No page and no question lies above the sessions."""
+        return self.app.screen is self.app.fleet
 
     @property
     def status(self) -> str:

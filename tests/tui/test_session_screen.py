@@ -45,7 +45,7 @@ def graph(it: Opened) -> TimelineView:
 
 def listed(it: Opened) -> list[str]:
     """The rows of the part that is open."""
-    return [row.content.plain for row in page(it).query_one("#rows", RowList)._shown]
+    return [row.content.plain for row in page(it).query_one("#rows", RowList).shown]
 
 
 async def open_page(it: Opened, title: str) -> None:
@@ -400,7 +400,7 @@ async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) 
         assert "› compaction of" in it.lines[0]
         assert "before" in it.words
         assert "≈7.4 k" in it.words
-        signs = [row.content.plain.strip()[:1] for row in screen.query_one("#rows", RowList)._shown]
+        signs = [row.content.plain.strip()[:1] for row in screen.query_one("#rows", RowList).shown]
         assert "✗" in signs
         assert "✓" in signs
         await it.press("y")
@@ -446,7 +446,7 @@ def fits(it: Opened) -> bool:
     rows = page(it).query_one("#rows", RowList)
     view = graph(it)
     drawn = view.render().split("\n")
-    return all(row.content.cell_length <= rows.room for row in rows._shown) and all(
+    return all(row.content.cell_length <= rows.room for row in rows.shown) and all(
         one.cell_length == view.size.width for one in drawn
     )
 

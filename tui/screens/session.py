@@ -179,7 +179,7 @@ class SessionScreen(Page):
         from ...core.timeline import read_timeline
 
         session, before, known = self._session, self._timeline, self._known
-        owner, policies = (session.session_id, None), self.app.feed.policies()
+        owner, policies = (session.session_id, None), self.app.feed.policies
         failed = frozenset(
             each.agent_id for each in self._agents if each.ruling and each.ruling.failed
         )
