@@ -281,7 +281,9 @@ class SessionScreen(Page):
         timeline, turn = self._graph.timeline, self._graph.turn
         moment, width = self._moments.get(self._past), self.size.width
         self._last = moment or self._last
-        self.query_one("#head", Static).update(session_head(self._session, self._past, width))
+        self.query_one("#head", Static).update(
+            session_head(self._session, self._past, width, self.app.now_ms())
+        )
         if timeline is not None and timeline.turns:
             calls = moment.calls if moment else None
             self.query_one("#turn", Static).update(turn_line(timeline, turn))
