@@ -286,7 +286,7 @@ class SessionScreen(Page):
         )
         if timeline is not None and timeline.turns:
             calls = moment.calls if moment else None
-            self.query_one("#turn", Static).update(turn_line(timeline, turn))
+            self.query_one("#turn", Static).update(turn_line(timeline, turn, width - 2))
             self.query_one("#happened", Static).update(happened_line(timeline, turn, calls))
         self._draw_rows()
 
