@@ -293,9 +293,9 @@ class SessionScreen(Page):
     def _draw_rows(self) -> None:
         shown, rows = self._shown(), self._rows
         listing = sections.listing(self._part, shown, rows.room or self.size.width)
-        rows.border_title = sections.title(self._part, shown)
-        is_read = self._moments.get(self._past) is not None
-        rows.border_subtitle = "" if is_read or shown.moment is None else sections.BEING_READ
+        is_read = self._moments.get(self._past) is not None or shown.moment is None
+        note = "" if is_read else sections.BEING_READ
+        rows.name_border(Content(sections.title(self._part, shown)), Content(note))
         rows.empty = listing.empty
         rows.show_head(listing.head)
         rows.show_rows(listing.rows)
