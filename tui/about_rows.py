@@ -21,6 +21,7 @@ from .formats import (
 )
 from .gauge import LEVEL_STYLES
 from .sections import Listing, heading, lines, quiet
+from .session_words import cache_words, cost_words, doing_words, shown_age
 from .widgets.row_list import Row
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 LABEL_CELLS: Final = 16
 LEVEL_CELLS: Final = 12
+DOING_CELLS: Final = 80
 REACHED_CELLS: Final = 22
 SHORT_CELLS: Final = 9
 WIDE: Final = 60
@@ -109,6 +111,7 @@ def about_facts(session: Session, now_ms: int) -> list[tuple[str, str, str]]:
         ("model", one_line(f"{model(session.model)}  ({session.model or NOTHING})")),
         ("client", one_line(session.client_version or NOTHING)),
         ("status", status_words(session)),
+        *_activity(session, now_ms),
         *outlook_words(session),
         ("started", time_words(session.started_at, now_ms)),
         ("last activity", time_words(session.last_activity_at, now_ms)),
@@ -122,6 +125,18 @@ def about_facts(session: Session, now_ms: int) -> list[tuple[str, str, str]]:
     if session.refusal:
         facts.insert(0, ("last refusal", one_line(session.refusal), "$level-emergency"))
     return facts
+
+
+def _activity(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
+    if session.live and session.doing is not None:
+        yield "does", f"{doing_words(session, DOING_CELLS)}, for {shown_age(session, now_ms)}"
+    # Each is a list of the same words from long to short.
+    for label, words in (
+        ("cache", cache_words(session, now_ms)),
+        ("cost", cost_words(session.cost)),
+    ):
+        if words:
+            yield label, words[0]
 
 
 def status_words(session: Session) -> str:

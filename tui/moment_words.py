@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CALLS_SHOWN: Final = 4
 """Of an answer; the rest is a number."""
 
+SPARED: Final = (4, 1, 3)
+"""Places of a turn's words that go where there is no room: model, time, growth."""
+
 BETWEEN: Final = ("  ·  ", "$bar-mark")
 
 _HAPPENED: Final = {
@@ -32,8 +35,8 @@ _HAPPENED: Final = {
 }
 
 
-def turn_line(timeline: Timeline, turn: int | None) -> Content:
-    """Write a turn's numbers; None: the newest."""
+def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
+    """Write a turn's numbers, as many as fit and none cut; None: the newest."""
     place = len(timeline.turns) - 1 if turn is None else turn
     seen = timeline.turns[place]
     level = timeline.level(place)
@@ -43,7 +46,7 @@ def turn_line(timeline: Timeline, turn: int | None) -> Content:
     where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
     if rests:
         where = f"now: compacted after turn {total:,}"
-    parts = [
+    parts: list[Content | None] = [
         Content.styled(where, "bold"),
         Content(day(seen.at) or NOTHING),
         Content.styled(
@@ -54,7 +57,12 @@ def turn_line(timeline: Timeline, turn: int | None) -> Content:
         Content("the next answer measures it" if rests else _growth(grown)),
         Content(one_line(model(seen.model))),
     ]
-    return Content.assemble(*_between(parts))
+    for spare in SPARED:
+        line = Content.assemble(*_between([part for part in parts if part is not None]))
+        if line.cell_length <= width:
+            break
+        parts[spare] = None
+    return Content.assemble(*_between([part for part in parts if part is not None]))
 
 
 def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | None) -> Content:

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from ..core.context import ContextState
-from .about_rows import status_words
 from .formats import model, one_line, percent, tokens, turns_left
 from .gauge import fill, gauge
+from .session_words import cache_words, cost_words, doing_words
 
 if TYPE_CHECKING:
     from ..core.sessions import Session
@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 SHORTEST: Final = 20
 """Cells of the bar."""
 
-WORDS: Final = 56
+WORDS: Final = 76
 """Cells beside it, about."""
 
 LONGEST: Final = 60
 
+DOING: Final = 30
+"""Cells of what it does."""
+
 BETWEEN: Final = "  ·  "
 
 
-def session_head(session: Session, past: Turn | None, width: int) -> Content:
+def session_head(session: Session, past: Turn | None, width: int, now_ms: int) -> Content:
     """Draw the gauge as it is, or as it was at a turn, and say what lies ahead."""
     context = session.context
     if past is not None:
@@ -37,7 +40,7 @@ def session_head(session: Session, past: Turn | None, width: int) -> Content:
     drawn = Content.assemble(" ", gauge(context, cells))
     if drawn.cell_length + 2 + cell_len(fill(context)) <= width:
         drawn = Content.assemble(drawn, "  ", (fill(context), "bold"))
-    for said in _past(session) if past is not None else _now(session):
+    for said in _past(session) if past is not None else _now(session, now_ms):
         if drawn.cell_length + len(BETWEEN) + cell_len(said) <= width:
             drawn = Content.assemble(drawn, (BETWEEN, "$bar-mark"), (said, "$quiet"))
     return drawn
@@ -47,7 +50,7 @@ def _past(session: Session) -> list[str]:
     return [f"as it was; now {percent(session.context.ratio)}", "end goes to now"]
 
 
-def _now(session: Session) -> list[str]:
+def _now(session: Session, now_ms: int) -> list[str]:
     end, trigger = session.outlook.end, session.context.trigger
     said = []
     if end:
@@ -55,4 +58,7 @@ def _now(session: Session) -> list[str]:
         said.append(f"{turns_left(end)} turns to {where}")
     elif trigger and trigger.tokens:
         said.append(f"compacts at {tokens(trigger.tokens)}")
-    return [*said, one_line(status_words(session)), one_line(model(session.model))]
+    said.append(doing_words(session, DOING))
+    said += cache_words(session, now_ms)[:1]
+    said += cost_words(session.cost)[:1]
+    return [*said, one_line(model(session.model))]

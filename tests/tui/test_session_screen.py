@@ -18,6 +18,7 @@ from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.section_bar import SectionBar
 from ctxtop.tui.widgets.timeline import EMPTY, TimelineView
 from rich.cells import cell_len
+from textual import events
 
 from ..logs import lines, log_file
 from .comparing import compare, every_look, named
@@ -100,8 +101,14 @@ async def test_the_page_is_there_before_what_fills_it_is_read(
         await it.press("enter")
         await it.until(lambda: BEING_READ in it.words and "163,412 tokens" in it.words)
         append(demo.titled("Move checkout").transcript, answer(134_000))
-        await it.until(lambda: "134 k" in " ".join(it.rows().values()))
-        await it.press("escape", "j", "enter")
+        await it.until(
+            lambda: (
+                it.app.view and 134_000 in {each.context.tokens for each in it.app.view.sessions}
+            )
+        )
+        await it.press("escape")
+        await it.mark("Move checkout")
+        await it.press("enter")
         await it.until(lambda: BEING_READ in it.words)
         go_on.set()
         await it.reading()
@@ -231,6 +238,54 @@ async def test_the_mouse_clicks_drags_and_turns_its_wheel(demo: Stage) -> None:
         await it.pilot.click(page(it).query_one(SectionBar), offset=(14, 0))
         await it.calm()
         assert page(it).part is Section.ITEMS
+
+
+def wheel(
+    kind: type[events.MouseScrollUp | events.MouseScrollDown],
+    view: TimelineView,
+    *,
+    ctrl: bool = False,
+) -> Any:  # noqa: ANN401
+    return kind(view, 30, 5, 0, 0, 0, shift=False, meta=False, ctrl=ctrl)
+
+
+async def test_the_wheel_goes_along_and_zooms_with_ctrl(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await open_page(it, STORY)
+        view = graph(it)
+        view.on_mouse_scroll_up(wheel(events.MouseScrollUp, view))
+        assert view.scope.cursor == 40
+        view.on_mouse_scroll_up(wheel(events.MouseScrollUp, view, ctrl=True))
+        assert view.scope.seen == 23
+        before = view.scope.start
+        view.on_mouse_scroll_up(wheel(events.MouseScrollUp, view))
+        assert view.scope.start == before - 2
+        view.on_mouse_scroll_down(wheel(events.MouseScrollDown, view, ctrl=True))
+        assert view.scope.seen == 46
+
+
+async def test_rows_stay_while_another_turn_is_looked_up(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, go_on = composing.read_composition, threading.Event()
+
+    def slow(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+        assert named["until"] is None or go_on.wait(10)
+        return real(*given, **named)
+
+    monkeypatch.setattr(composing, "read_composition", slow)
+    async with opened(demo) as it:
+        await open_page(it, STORY)
+        await it.press("j", "j")
+        rows = listed(it)
+        await it.press("left", "left", "left", "left", "left")
+        assert listed(it) == rows
+        assert BEING_READ in it.words
+        assert page(it).query_one("#rows", RowList).rows.highlighted == 2
+        go_on.set()
+        await it.reading()
+        assert listed(it) != rows
+        assert BEING_READ not in it.words
 
 
 async def test_now_sticks_to_the_end_and_a_past_turn_stays(stage: Stage) -> None:

@@ -281,19 +281,21 @@ class SessionScreen(Page):
         timeline, turn = self._graph.timeline, self._graph.turn
         moment, width = self._moments.get(self._past), self.size.width
         self._last = moment or self._last
-        self.query_one("#head", Static).update(session_head(self._session, self._past, width))
+        self.query_one("#head", Static).update(
+            session_head(self._session, self._past, width, self.app.now_ms())
+        )
         if timeline is not None and timeline.turns:
             calls = moment.calls if moment else None
-            self.query_one("#turn", Static).update(turn_line(timeline, turn))
+            self.query_one("#turn", Static).update(turn_line(timeline, turn, width - 2))
             self.query_one("#happened", Static).update(happened_line(timeline, turn, calls))
         self._draw_rows()
 
     def _draw_rows(self) -> None:
         shown, rows = self._shown(), self._rows
         listing = sections.listing(self._part, shown, rows.room or self.size.width)
-        rows.border_title = sections.title(self._part, shown)
-        is_read = self._moments.get(self._past) is not None
-        rows.border_subtitle = "" if is_read or shown.moment is None else sections.BEING_READ
+        is_read = self._moments.get(self._past) is not None or shown.moment is None
+        note = "" if is_read else sections.BEING_READ
+        rows.name_border(Content(sections.title(self._part, shown)), Content(note))
         rows.empty = listing.empty
         rows.show_head(listing.head)
         rows.show_rows(listing.rows)
