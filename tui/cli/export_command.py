@@ -153,7 +153,10 @@ _ONLY: Final = {
 
 def _check(context: click.Context, wanted: Wanted) -> None:
     for name, form in _ONLY.items():
-        if getattr(wanted, name) not in {None, False, ()} and wanted.form is not form:
+        said = getattr(wanted, name)
+        # Port 0 was said too, and is equal to False.
+        is_said = said is not None and said is not False and said != ()
+        if is_said and wanted.form is not form:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} is for --format {form}", context)
     if not all(each.partition("=")[0] and "=" in each for each in wanted.resource):
