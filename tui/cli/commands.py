@@ -11,24 +11,31 @@ from ctxtop import __version__
 
 from ...collectors.collect import Collector
 from ...core.store import queries
-from ..settings import keymap_of
 from . import as_json, records
 from .cells import shorten
 from .client_commands import hook, statusline
 from .compact_command import compact
+from .diff_command import diff
 from .emit import emit as _emit
 from .export_command import export
+from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys
+from .lens_command import lens
+from .log_command import log
+from .notify_command import notify
 from .options import chosen, common, dashboard, reading, refuse, session
-from .reading import open_reading, policy_of
+from .policy_commands import policy
+from .reading import open_reading
 from .receipts_command import receipts
 from .recover_command import recover_session
 from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
 from .serve_command import serve
 from .start import open_dashboard, resolve
+from .summaries_command import summaries
+from .timeline_command import evidence, timeline
 from .trigger_command import trigger
 from .undo_command import undo
 
@@ -167,22 +174,8 @@ def warnings(context: click.Context, *, session: str | None) -> int:
         )
 
 
-@group.command()
-@reading
-@session
-@click.option("--search", default="", metavar="TEXT", help="Only texts that hold these words.")
-@click.pass_context
-def summaries(context: click.Context, *, session: str | None, search: str) -> int:
-    """List what agents returned and compactions kept. Newest first."""
-    words = search.encode("utf-8", "replace").decode()
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
-        listed = queries.summaries(found.db, search=words, session_id=found.session_id(session))
-        what = f"summaries with {words!r}" if words.strip() else "summaries"
-        return _emit(
-            context,
-            [as_json.summary(each) for each in listed],
-            lambda: _table().summaries(listed) or _nothing(found, what, session),
-        )
+group.add_command(summaries)
+group.add_command(diff)
 
 
 @group.command("context")
@@ -214,6 +207,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
+group.add_command(timeline)
+group.add_command(evidence)
+group.add_command(lens)
 group.add_command(inject)
 
 
@@ -225,22 +221,6 @@ def totals(context: click.Context) -> int:
     with open_reading(chosen(context)) as found:
         record = records.of_totals(found)
         return _emit(context, record, lambda: _table().totals(record))
-
-
-@group.command()
-@reading
-@session
-@click.pass_context
-def policy(context: click.Context, *, session: str | None) -> int:
-    """Show every value of the policy and where it comes from.
-
-    Of the folder one stands in, or of a session's.
-    """
-    found, notices = policy_of(chosen(context), session)
-    keymap = keymap_of(found)
-    notices = (*notices, *(keymap.notices if keymap else ()))
-    record = as_json.policy(found, notices)
-    return _emit(context, record, lambda: _table().policy(found, notices))
 
 
 @group.command()
@@ -265,6 +245,10 @@ def doctor(context: click.Context) -> int:
     return code
 
 
+group.add_command(findings)
+group.add_command(policy)
+group.add_command(log)
+group.add_command(notify)
 group.add_command(compact)
 group.add_command(trigger)
 group.add_command(recover_session)

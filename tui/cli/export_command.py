@@ -257,10 +257,9 @@ def _warnings(found: Reading) -> list[dict[str, Any]]:
 
 
 def _summaries(found: Reading) -> list[dict[str, Any]]:
-    from ...core.store import queries
-    from . import as_json
+    from .summaries_command import read_summaries, records_of
 
-    return [as_json.summary(each) for each in queries.summaries(found.db)]
+    return records_of(read_summaries(found, ""))
 
 
 _RECORDS: Final[dict[What, Callable[[Reading], list[dict[str, Any]]]]] = {
