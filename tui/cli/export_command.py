@@ -153,9 +153,14 @@ _ONLY: Final = {
 
 def _check(context: click.Context, wanted: Wanted) -> None:
     for name, form in _ONLY.items():
-        if getattr(wanted, name) not in {None, False, ()} and wanted.form is not form:
+        said = getattr(wanted, name)
+        # Port 0 was said too, and is equal to False.
+        is_said = said is not None and said is not False and said != ()
+        if is_said and wanted.form is not form:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} is for --format {form}", context)
+    if not all(each.partition("=")[0] and "=" in each for each in wanted.resource):
+        raise click.UsageError("--resource is KEY=VALUE", context)
     if wanted.label and wanted.form not in {Format.PROMETHEUS, Format.OTLP}:
         raise click.UsageError("--label is for --format prometheus or otlp", context)
     for first, second in (("token_file", "serve"), ("allow_remote", "to"), ("mode", "output")):
@@ -197,7 +202,8 @@ def _otlp(found: Reading, wanted: Wanted) -> str:
     from . import as_json
 
     metrics, since_ms = _metrics(found, wanted)
-    resource = dict(each.partition("=")[::2] for each in wanted.resource)
+    said = (each.partition("=") for each in wanted.resource)
+    resource = {key: value for key, _, value in said}
     body = request(metrics, __version__, since_ms, found.now_ms, resource)
     return as_json.dumps(body, "utf-8") + "\n"
 

@@ -21,6 +21,9 @@ PATH: Final = "/metrics"
 PATIENCE_S: Final = 10.0
 """How long a client may take to say what it wants: Prometheus' own limit of a scrape."""
 
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+
 _NAMES: Final = (LOOPBACK, "localhost")
 
 
@@ -53,14 +56,14 @@ class MetricsServer(ThreadingHTTPServer):
         The host: a page of another site whose name was made to lead here names its own.
         """
         if host not in {f"{name}:{self.server_address[1]}" for name in _NAMES}:
-            return 403
+            return FORBIDDEN
         if self._token is None:
             return None
         expected = f"Bearer {self._token}".encode()
         is_known = hmac.compare_digest(authorization.encode("utf-8", "replace"), expected)
-        return None if is_known else 401
+        return None if is_known else UNAUTHORIZED
 
-    def handle_error(self, _request: object, _address: object) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """Say in one line what went wrong; a scraper that went away is nothing."""
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
@@ -73,22 +76,23 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: MetricsServer
     timeout = PATIENCE_S
     server_version = "ctxtop"
     sys_version = ""
 
     def do_GET(self) -> None:
-        refused = self.server.refuses(
-            self.headers.get("Host", ""), self.headers.get("Authorization", "")
-        )
+        metrics = self.server
+        if not isinstance(metrics, MetricsServer):
+            raise TypeError(type(metrics))
+        host, said = self.headers.get("Host", ""), self.headers.get("Authorization", "")
+        refused = metrics.refuses(host, said)
         if refused is not None:
             self._answer(refused, "refused\n")
         elif self.path.partition("?")[0] != PATH:
             self._answer(404, f"look at {PATH}\n")
         else:
             try:
-                text = self.server.metrics()
+                text = metrics.metrics()
             except Exception as error:
                 # The scraper shows what it is told; the server goes on.
                 self._answer(500, f"{error}\n")
@@ -102,10 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
-        if status == 401:
+        if status == UNAUTHORIZED:
             self.send_header("WWW-Authenticate", "Bearer")
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base's name
         """Say nothing of each scrape."""

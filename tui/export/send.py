@@ -21,10 +21,10 @@ def check_endpoint(url: str, *, allow_remote: bool) -> None:
     """Raise NotSentError unless an address is one that may be sent to."""
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
+        scheme, host, _ = parts.scheme, parts.hostname or "", parts.port
     except ValueError:
-        host = ""
-    if not host or parts.scheme not in {"http", "https"}:
+        scheme = host = ""
+    if not host or scheme not in {"http", "https"}:
         raise NotSentError(f"{url!r} is no address: give http://127.0.0.1:4318/v1/metrics")
     if not _is_loopback(host) and not allow_remote:
         raise NotSentError(f"{host} is another machine: add --allow-remote to send it there")
