@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.receipts import Receipt
-    from textual.screen import Screen
+    from ctxtop.tui.screens.page import Page
 
     from .support import Opened, Stage
 
@@ -102,7 +102,7 @@ async def confirmed(it: Opened) -> None:
     await it.press("right", "enter")
 
 
-async def shown(it: Opened, kind: type[Screen[object]]) -> None:
+async def shown(it: Opened, kind: type[Page]) -> None:
     """Wait for a page of a kind, with its rows."""
 
     def met() -> bool:

@@ -280,7 +280,7 @@ async def test_a_fork_is_written_verified_and_taken_back(demo: Stage) -> None:
         assert transcript(demo, LARGE).read_bytes() == before
         await it.press("escape")
         await planned(it)
-        assert it.app.screen is not it.app.fleet
+        assert isinstance(it.app.screen, CompactScreen)
 
 
 async def test_in_place_asks_first_and_undo_gives_the_same_bytes(demo: Stage) -> None:
