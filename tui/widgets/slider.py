@@ -86,10 +86,10 @@ class Slider(Widget, can_focus=True):
         self.set_reactive(Slider.value, scale.nearest(value))
 
     def rescale(self, scale: Scale) -> None:
-        """Take another scale; the value stays as far as it can."""
+        """Take another scale; where the value is not on it, tell of the nearest one."""
         self.scale = scale
-        self.value = scale.nearest(self.value)
-        self.refresh()
+        self.choose(self.value)
+        self.refresh(layout=True)
 
     def render(self) -> Content:
         """Draw the name, the track and the value."""
