@@ -290,7 +290,7 @@ async def test_in_place_asks_first_and_undo_gives_the_same_bytes(demo: Stage) ->
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         assert "itself is changed:" in it.words
         await it.press("enter")
-        assert isinstance(it.app.screen, CompactScreen)
+        await it.until(lambda: not isinstance(it.app.screen, ConfirmScreen))
         assert path.read_bytes() == before
         await it.press("i")
         await confirmed(it)

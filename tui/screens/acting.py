@@ -166,7 +166,7 @@ class ActingPage(Page):
         self._looked = False
         if isinstance(found, Receipt):
             if self.app.screen is self:
-                self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title))
+                self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
         else:
             self._failure = "; ".join(getattr(found, "why", None) or (str(found),))
         self.plan_soon()
