@@ -78,7 +78,7 @@ async def compacting(
 
 def rows(it: Opened) -> list[str]:
     """The rows of the list that the page shows."""
-    return [row.content.plain for row in it.app.screen.query_one(RowList)._shown]
+    return [row.content.plain for row in it.app.screen.query_one(RowList).shown]
 
 
 def boxes(it: Opened) -> str:

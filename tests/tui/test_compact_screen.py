@@ -297,7 +297,7 @@ async def test_in_place_asks_first_and_undo_gives_the_same_bytes(demo: Stage) ->
         await receipt_shown(it)
         assert len(path.read_bytes()) < len(before)
         await it.press("escape", "escape")
-        assert it.app.screen is it.app.fleet
+        assert it.is_home
         await it.press("u")
         await confirmed(it)
         await it.until(lambda: kept(demo)[0].state == "undone")

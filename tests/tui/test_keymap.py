@@ -108,9 +108,9 @@ async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) 
     async with opened(staged(demo, sort="x", theme="f5")) as it:
         assert "x Sort" in it.lines[-1]
         await it.press("s")
-        assert it.app.fleet.order.value == "need"
+        assert it.app.fleet.how.order.value == "need"
         await it.press("x")
-        assert it.app.fleet.order.value == "fullest"
+        assert it.app.fleet.how.order.value == "fullest"
         await it.press("t")
         assert it.app.theme == "ctxtop-dark"
         await it.press("f5")

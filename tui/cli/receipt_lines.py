@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ...core.compaction.receipts import Mode, State
 from ...core.compaction.receipts import as_record as facts_of
 from ..check_words import words_of
-from ..formats import percent, tokens
+from ..formats import moment, percent, tokens
 from ..receipt_words import MODES, STATES, standing_of, strategies_of, why_not_undoable
-from .cells import moment
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .compact_lines import OPERATION, operation_cells
 from .labelled import beside, labelled

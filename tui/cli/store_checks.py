@@ -30,6 +30,7 @@ from .report import say_all, words
 from .surroundings_checks import saves_checks, surroundings_checks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ...core.saves.report import SavesReport
@@ -42,7 +43,7 @@ NAMED: Final = 5
 
 def check_all(places: Places) -> list[Check]:
     """Look at everything, with the store as it is."""
-    return _all_checks(places, None)
+    return list(each_check(places))
 
 
 def scan_and_check_all(places: Places) -> list[Check]:
@@ -53,19 +54,18 @@ def scan_and_check_all(places: Places) -> list[Check]:
             say_all(bring_up_to_date(places).notices)
     except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
         failure = words(error)
-    return _all_checks(places, failure)
+    return list(each_check(places, failure))
 
 
-def _all_checks(places: Places, failure: str | None) -> list[Check]:
+def each_check(places: Places, failure: str | None = None) -> Iterator[Check]:
+    """Make one check after the other; `failure` is what the scan before them met."""
+    yield from folder_checks(places)
     store, parts = _look_into(places, failure)
-    return [
-        *folder_checks(places),
-        *store,
-        disk_check(places.store),
-        *log_checks(places.store, parts),
-        requests_check(places.store),
-        *machine_checks(),
-    ]
+    yield from store
+    yield disk_check(places.store)
+    yield from log_checks(places.store, parts)
+    yield requests_check(places.store)
+    yield from machine_checks()
 
 
 def _saves(db: sqlite3.Connection, places: Places) -> SavesReport:

@@ -288,7 +288,7 @@ class CompactScreen(ActingPage):
         self, operation: Operation, lines: int, show: Callable[[Operation, Content], None]
     ) -> None:
         from ..change_lines import LONG, change_lines
-        from .session import MARGINS, WIDEST
+        from .reading import MARGINS, WIDEST
 
         room = self.query_one("#words").scrollable_content_region.width or self.size.width
         width = min(room, WIDEST) if lines < LONG else min(self.size.width - MARGINS, WIDEST)

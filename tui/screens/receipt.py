@@ -202,7 +202,7 @@ class ReceiptScreen(Page):
         self._read_change(number, BESIDE, put)
 
     def _read_change(self, number: int, lines: int, show: Callable[[Content], object]) -> None:
-        from .session import MARGINS, WIDEST
+        from .reading import MARGINS, WIDEST
 
         receipt, store = self._receipt, self.app.places.store
         width = min(self.size.width - MARGINS, WIDEST)

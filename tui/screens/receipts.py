@@ -69,13 +69,10 @@ class ReceiptsScreen(Page):
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the list."""
         yield RowList(id="actions", number="", name="Receipts")
-        yield FilterBar()
+        yield FilterBar("a title, fork, in place, undone, a receipt's id …")
 
     def on_mount(self) -> None:
         """Ask for them."""
-        bar = self.query_one(FilterBar)
-        bar.display = False
-        bar.placeholder = "a title, fork, in place, undone, a receipt's id …"
         self.query_one(RowList).empty = "the receipts are being read …"
         self.query_one(Rows).focus()
         self.set_interval(LOOK_S, self._look)
@@ -195,9 +192,7 @@ class ReceiptsScreen(Page):
 
     def action_filter(self) -> None:
         """Show only those that have some words."""
-        bar = self.query_one(FilterBar)
-        bar.display = True
-        bar.focus()
+        self.query_one(FilterBar).open(self._words)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
@@ -211,7 +206,6 @@ class ReceiptsScreen(Page):
 
     @on(FilterBar.Cleared)
     def _clear_bar(self) -> None:
-        self.query_one(FilterBar).value = ""
         self._words = ""
         self._leave_bar()
         self._draw()

@@ -50,6 +50,6 @@ class OperationPane(RowList):
 
     def on_click(self, event: events.Click) -> None:
         """Switch where the click hit a box; the rows have marked the one below it."""
-        place = event.screen_x - self.rows.content_region.x
-        if event.style.meta.get("option") is not None and 0 <= place < BOX_CELLS:
+        found = self.clicked(event)
+        if found and found[1] < BOX_CELLS:
             self.switch_marked()
