@@ -25,9 +25,7 @@ class Choice(Widget, can_focus=True):
         Binding(
             "left,h", "step(-1)", "Before", show=False, tooltip="the one before", id="choice_before"
         ),
-        Binding(
-            "right,l", "step(1)", "Next", show=False, tooltip="the next one", id="choice_after"
-        ),
+        Binding("right,l", "step(1)", "Next", show=False, tooltip="the next", id="choice_after"),
     ]
 
     value: reactive[str] = reactive("", init=False)
