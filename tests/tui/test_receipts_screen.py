@@ -257,3 +257,19 @@ async def test_a_store_that_cannot_be_written_is_told(
         await confirmed(it)
         await it.until(lambda: any("Permission denied" in toast for toast in it.toasts))
         assert any("nothing was changed" in toast for toast in it.toasts)
+
+
+async def test_the_ticks_of_what_was_just_done_come_one_by_one(demo: Stage) -> None:
+    async with compacting(demo) as it:
+        it.app.animation_level = "full"
+        await it.press("f")
+        screen = await receipt_shown(it)
+        seen = set()
+
+        def all_ticked() -> bool:
+            count = str(screen.query_one("#ticks").render()).count("✓")
+            seen.add(count)
+            return count == 24
+
+        await it.until(all_ticked)
+        assert len(seen) > 2

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.policy_sources import PolicySources
 from ctxtop.tui import mending
 from ctxtop.tui.screens.confirm import ConfirmScreen
 from ctxtop.tui.screens.recover import RecoverScreen
-from msgspec.structs import replace
 from textual.widgets import Button
 
+from ..transcripts import PROJECT, SESSION
 from .compacting import everything, kept, looked_up, receipt_shown, receipts_shown, rows, transcript
 from .support import opened
+from .test_cli_recover import reverting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -75,19 +75,30 @@ async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
         assert len(kept(demo)) == 1
 
 
-async def test_a_step_that_loses_something_asks_first(demo: Stage) -> None:
-    sources = PolicySources((("recovery.order", "revert"),))
-    demo.places = replace(demo.places, policy=sources)
-    async with recovering(demo) as it:
-        assert "? revert" in it.words
+async def test_a_step_that_loses_something_asks_first(stage: Stage) -> None:
+    path = reverting(stage.root / "projects" / PROJECT / f"{SESSION}.jsonl")
+    before = path.read_bytes()
+    async with opened(stage) as it:
+        await it.press("r")
+        await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
+        await it.until(lambda: "? revert" in it.words)
         assert it.app.screen.query_one("#mend", Button).disabled
         await it.press("f")
         assert "no step suffices yet" in "\n".join(it.toasts)
         await it.press("a")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         assert "takes out your last prompt" in " ".join(it.words.split())
+        await it.press("enter")
+        assert "? revert" in it.words
+        await it.press("a")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         await it.press("right", "enter")
         await it.until(lambda: "✓ revert" in it.words)
+        assert "to ask again there:" in it.words
+        await it.press("f")
+        await receipt_shown(it)
+        assert any("mended by revert" in toast for toast in it.toasts)
+    assert path.read_bytes() == before
 
 
 async def test_what_cannot_be_read_is_a_line(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 """How often it is looked whether the session may be changed itself by now."""
 
+_PASSING: Final = frozenset({"idle", "agent"})
+"""Checks that pass by themselves, without anything that is seen to happen."""
+
 
 class ActingPage(Page):
     """Carries out the plan that a subclass holds; what is begun goes on when it is left."""
@@ -163,11 +166,16 @@ class ActingPage(Page):
         self._looked = False
         if isinstance(found, Receipt):
             if self.app.screen is self:
-                self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title))
+                self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
         else:
             self._failure = "; ".join(getattr(found, "why", None) or (str(found),))
         self.plan_soon()
         self.draw_buttons()
+
+    def look_again(self) -> None:
+        """Look once more where time alone may have changed the answer."""
+        if self._in_place is not None and self._in_place.check in _PASSING:
+            self.look_in_place()
 
     def look_in_place(self) -> None:
         """Look whether the session may be changed itself."""

@@ -120,7 +120,7 @@ class CompactScreen(ActingPage):
         self.query_one(Rows).focus()
         self._draw()
         self._plan()
-        self.set_interval(LOOK_S, self.look_in_place)
+        self.set_interval(LOOK_S, self.look_again)
 
     def on_unmount(self) -> None:
         """Let go of the transcript."""

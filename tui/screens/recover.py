@@ -144,7 +144,7 @@ class RecoverScreen(Page):
         if isinstance(found, tuple):
             receipt = found[0].receipt
             if receipt is not None and self.app.screen is self:
-                self.app.push_screen(ReceiptScreen(receipt.receipt_id, self._session.title))
+                self.app.push_screen(ReceiptScreen(receipt.receipt_id, self._session.title, 0))
             self._plan()
         else:
             self._words = "; ".join(getattr(found, "why", None) or (str(found),))

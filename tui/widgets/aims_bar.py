@@ -78,8 +78,10 @@ class AimsBar(Vertical):
         """Take the prompts that can be gone back to, oldest first; none where nobody looked."""
         if prompts:
             self._prompts = tuple(prompts)
-            # Before the first prompt nothing would be left.
-            self.query_one("#back", Slider).rescale(Scale(1, max(2, len(prompts) - 1)))
+            # Before the first prompt nothing would be left, and with all turns nothing would go.
+            fewer = max(1, len(prompts) - 1)
+            self.query_one("#back", Slider).rescale(Scale(1, fewer))
+            self.query_one("#turns", Slider).rescale(Scale(1, min(fewer, MOST_TURNS)))
 
     @on(Choice.Changed)
     def _choose(self, event: Choice.Changed) -> None:

@@ -69,7 +69,7 @@ class ApplyBar(Vertical):
         self.query_one("#fork", Button).disabled = not can
         self.query_one("#in_place", Button).disabled = not can or standing.in_place is not None
         self.query_one("#ask", Button).disabled = standing.running is not None
-        self.query_one("#why", Static).update(standing_line(standing, self.size.width - 1))
+        self.query_one("#why", Static).update(standing_line(standing, self.size.width - 2))
 
 
 def standing_line(standing: Standing, width: int) -> Content:

@@ -34,15 +34,15 @@ class Slider(Widget, can_focus=True):
     """Shows its name, its track and its value in words, in one line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "slide(-1)", "Less", show=False, tooltip="less", id="less"),
-        Binding("right,l", "slide(1)", "More", show=False, tooltip="more", id="more"),
+        Binding("left,h", "slide(-1)", "Less", show=False, tooltip="less", id="lower"),
+        Binding("right,l", "slide(1)", "More", show=False, tooltip="more", id="higher"),
         Binding(
             "shift+left,H",
             f"slide({-LARGE})",
             "Much less",
             show=False,
             tooltip="much less",
-            id="much_less",
+            id="much_lower",
         ),
         Binding(
             "shift+right",
@@ -50,10 +50,10 @@ class Slider(Widget, can_focus=True):
             "Much more",
             show=False,
             tooltip="much more",
-            id="much_more",
+            id="much_higher",
         ),
-        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least", id="least"),
-        Binding("end", "slide(1000)", "Most", show=False, tooltip="most", id="most"),
+        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least", id="lowest"),
+        Binding("end", "slide(1000)", "Most", show=False, tooltip="most", id="highest"),
     ]
 
     value: reactive[int] = reactive(0, init=False)
@@ -86,10 +86,10 @@ class Slider(Widget, can_focus=True):
         self.set_reactive(Slider.value, scale.nearest(value))
 
     def rescale(self, scale: Scale) -> None:
-        """Take another scale; the value stays as far as it can."""
+        """Take another scale; where the value is not on it, tell of the nearest one."""
         self.scale = scale
-        self.value = scale.nearest(self.value)
-        self.refresh()
+        self.choose(self.value)
+        self.refresh(layout=True)
 
     def render(self) -> Content:
         """Draw the name, the track and the value."""
