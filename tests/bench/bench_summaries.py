@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -89,7 +90,7 @@ async def measure(places: Places) -> bool:
         for words in ("p", "pool", "pool src", '"waits for" 17', "kind:b pool", "-pool"):
             start = time.perf_counter()
             bar.value = words
-            await until(lambda words=words: screen._listing.wanted.words == words)
+            await until(partial(shows, screen, words))
             spans.append(_ms(start))
         print(f"a search {_said(spans)}")
         app.exit()
@@ -100,6 +101,11 @@ async def until(met: Callable[[], object]) -> None:
     """Wait for a condition."""
     while not met():  # noqa: ASYNC110 -- what is measured tells nobody when it is done
         await asyncio.sleep(0.001)
+
+
+def shows(screen: SummariesScreen, words: str) -> bool:
+    """Say whether what was searched for is listed."""
+    return screen._listing is not None and screen._listing.wanted.words == words
 
 
 async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:

@@ -120,6 +120,7 @@ class SummariesScreen(Page):
         self._sessions: dict[str, Session] = {}
         self._rulings: dict[AgentKey, Ruling | None] = {}
         self._judged: set[str] = set()
+        self._being_judged: set[str] = set()
         self._seen: object = None
         self._mark: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
@@ -290,12 +291,17 @@ class SummariesScreen(Page):
         if not session_ids:
             return
         self._judged |= session_ids
+        self._being_judged |= session_ids
         sessions, policies = tuple(self._sessions.values()), self.app.feed.policies
         self.look_up(
-            lambda db: read_rulings(db, sessions, session_ids, policies), self._take_rulings
+            lambda db: read_rulings(db, sessions, session_ids, policies),
+            partial(self._take_rulings, session_ids),
         )
 
-    def _take_rulings(self, found: dict[AgentKey, Ruling | None] | Trouble) -> None:
+    def _take_rulings(
+        self, session_ids: set[str], found: dict[AgentKey, Ruling | None] | Trouble
+    ) -> None:
+        self._being_judged -= session_ids
         if isinstance(found, dict):
             self._rulings |= found
             self.rows.redraw()
