@@ -48,7 +48,7 @@ async def listed(it: Opened) -> None:
             and not screen._list_asker._busy
             and not screen._text_asker._busy
             and not screen.rows._asked
-            and not screen._being_judged
+            and screen._rulings.is_settled
         )
 
     await it.until(met)
