@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.reading import ReadingScreen
 from ctxtop.tui.screens.session import BEING_READ
+from ctxtop.tui.screens.summary import SummaryScreen
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.status_line import StatusLine
 
@@ -126,6 +127,7 @@ class Opened:
                 isinstance(screen, ReadingScreen)
                 and screen.is_mounted
                 and BEING_READ not in screen._content.plain
+                and not (isinstance(screen, SummaryScreen) and screen.reader.report is None)
             )
 
         await self.until(met)
