@@ -11,10 +11,12 @@ from .agent_rows import AGENT_SIGNS
 from .compliance_words import SIGNS, WORDS
 from .formats import NOTHING
 from .gauge import MARK, TRIGGER
+from .operation_rows import BOUND, OFF, ON, SOME, STAYS
 from .replaced_lines import SIGNS as THING_SIGNS
-from .session_rows import SESSION_SIGNS
+from .session_rows import PICKED, PINNED, SESSION_SIGNS
 from .summary_list_rows import KIND_SIGNS
 from .summary_report import kind_words
+from .timeline_lines import CURSOR, CUT, MARK_SIGNS, MARK_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,10 +50,23 @@ _THINGS: Final = {
 _NUMBERS: Final = (
     (MARK, "on a bar: 70 and 80 % of the window"),
     (TRIGGER, "on a bar: where Claude Code compacts by itself"),
+    (PICKED, "marked with others: y copies all their ids"),
+    (PINNED, "pinned: stays on top"),
+    ("▁▄█", "the newest contexts, each against the largest of them"),
+    ("warm cold", "whether the next request is read from the prompt cache, and for how long"),
     ("↻2", "compacted twice"),
     ("4 ✗1", "of four agents one did not compress its result"),
     ("≈", "an estimate; without it the number is the API's"),
     (NOTHING, "not known yet"),
+)
+
+
+_PLANS: Final = (
+    (ON, "is part of the plan: space leaves it out"),
+    (OFF, "is left out"),
+    (SOME, "of this strategy some are left out"),
+    (BOUND.strip(), "follows from the others, and goes with them"),
+    (STAYS.strip(), "no strategy touches it"),
 )
 
 
@@ -71,7 +86,17 @@ def signs() -> tuple[Part, ...]:
                 *((THING_SIGNS[each], _THINGS[each]) for each in THING_SIGNS),
             ),
         ),
+        (
+            "Signs: a session's timeline",
+            (
+                *((MARK_SIGNS[each][0], MARK_WORDS[each]) for each in MARK_WORDS),
+                (CUT, "compacted here, with the sizes before and after"),
+                (CURSOR, "the turn that is looked at"),
+                ("✂", "something later says the same: it can go without loss"),
+            ),
+        ),
         ("Signs: bars and numbers", _NUMBERS),
+        ("Signs: a plan", _PLANS),
     )
 
 

@@ -13,7 +13,7 @@ from ctxtop.tui.screens.replaced import ReplacedScreen
 from ctxtop.tui.screens.summaries import SummariesScreen
 from ctxtop.tui.screens.summary import SummaryScreen
 from ctxtop.tui.widgets.chips import Chips
-from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 from textual.widgets import Input, Static
 
 from .comparing import compare, every_look, named
@@ -63,7 +63,7 @@ def shown(it: Opened) -> list[str]:
 async def search(it: Opened, words: str) -> None:
     await it.press("slash")
     bar = page(it).query_one(FilterBar)
-    bar.value = words
+    bar.query_one(FilterInput).value = words
     await it.calm()
     await it.press("enter")
     await listed(it)
@@ -108,7 +108,7 @@ async def test_enter_reads_one_whole_and_esc_leads_back_to_its_row(demo: Stage) 
         await it.press("escape")
         assert screen.rows.place == 1
         await it.press("escape")
-        assert it.app.fleet.is_current
+        assert it.is_home
 
 
 async def test_a_search_finds_words_marks_them_and_counts_them(demo: Stage) -> None:
@@ -318,7 +318,7 @@ async def test_nothing_yet_says_what_to_do(stage: Stage) -> None:
         await it.press("j", "enter", "d", "y", "x", "equals_sign", "n", "space", "z", "z")
         assert isinstance(it.app.screen, SummariesScreen)
         await it.press("escape")
-        assert it.app.fleet.is_current
+        assert it.is_home
 
 
 async def test_hostile_words_are_harmless_everywhere(stage: Stage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -72,7 +72,7 @@ def summaries(
         where = f"of session {session}" if session else f"in {found.places.config_dir}"
         return emit(
             context,
-            [as_json.summary(each, id_of(each, listed.plans)) for each in listed.rows],
+            records_of(listed),
             lambda: _lines(listed.rows) or [f"no {what} yet {where}"],
         )
 
@@ -95,6 +95,11 @@ def read_summaries(found: Reading, words: str, session_id: str | None = None) ->
             for each in sessions
         },
     )
+
+
+def records_of(listed: Summaries) -> list[dict[str, Any]]:
+    """Say them for programs (commands.md)."""
+    return [as_json.summary(each, id_of(each, listed.plans)) for each in listed.rows]
 
 
 def id_of(row: SummaryRow, plans: Sequence[PlanText]) -> str:

@@ -1,4 +1,4 @@
-"""Which summaries to write into a Markdown file, and which file."""
+"""Where a document goes: into a file that a person names, or into the clipboard."""
 
 from __future__ import annotations
 
@@ -19,41 +19,24 @@ from ..formats import one_line
 from .confirm import ConfirmScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
 
     from ...collectors.folder import Trouble
-    from ...core.store.rows import SummaryRow
-    from ...core.summary_list import PlanText
     from ..app import CtxtopApp
-
-PAGE: Final = 200
-"""Summaries that are held at once while many are written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class Choice:
     """What can be exported."""
 
-    row: SummaryRow
-    """The one with the cursor."""
-    marked: Sequence[int]
-    shown: Sequence[int]
-    """All that the filters show."""
-    plans: tuple[PlanText, ...]
-    where: Mapping[str, str]
-    """Titles of sessions."""
-    now_ms: int
-
-    @property
-    def scopes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """What there is to choose from: words and ids."""
-        one = ("this one", (self.row.summary_id,))
-        marked = ((f"the {len(self.marked):,} marked", tuple(self.marked)),) if self.marked else ()
-        every = len(self.shown)
-        shown = ((f"all {every:,} shown", tuple(self.shown)),) if every > 1 else ()
-        return (*marked, one, *shown)
+    words: str
+    """As "the 3 marked"."""
+    what: str
+    """As "3 summaries"."""
+    parts: Callable[[], Iterable[str]]
+    """Makes the document; called outside the screen's thread."""
 
 
 class ExportScreen(ModalScreen[None]):
@@ -76,12 +59,17 @@ class ExportScreen(ModalScreen[None]):
             id="down",
         ),
         Binding("up,shift+tab", "scope(-1)", "What", show=False, priority=True, id="up"),
+        Binding("ctrl+y", "copy", "Copy", tooltip="into the clipboard instead", id="copy"),
     ]
 
-    def __init__(self, export: Export) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], name: str, now_ms: int) -> None:
+        """Offer to write one of `choices`, for which `name` begins a file's."""
         super().__init__()
-        self._export: Final = export
-        self._scope = 0
+        self._title: Final = title
+        self._choices: Final = choices
+        self._file_name: Final = name
+        self._now_ms: Final = now_ms
+        self._chosen = 0
 
     def compose(self) -> ComposeResult:
         """Lay out what is exported above the file's name."""
@@ -94,22 +82,24 @@ class ExportScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Let the name be typed at once."""
         box = self.query_one("#export")
-        box.border_title = "Export as Markdown"
-        box.border_subtitle = "⏎ write   ↑↓ what   Esc leave it"
+        box.border_title = Content(one_line(f"Export {self._title} as Markdown"))
+        box.border_subtitle = "⏎ write   ^y copy   ↑↓ what   Esc leave it"
         self.query_one(Input).focus()
         self._draw()
 
     def _default(self) -> Path:
         # Not the folder one stands in: that is often somebody's repository.
-        stamp = datetime.fromtimestamp(self._export.now_ms / 1000).astimezone()
-        return Path.home() / f"ctxtop-summaries-{stamp:%Y%m%d-%H%M%S}.md"
+        stamp = datetime.fromtimestamp(self._now_ms / 1000).astimezone()
+        return Path.home() / f"ctxtop-{self._file_name}-{stamp:%Y%m%d-%H%M%S}.md"
 
     def _draw(self) -> None:
         parts: list[Content] = []
-        for number, (words, _) in enumerate(self._export.scopes):
-            chosen = number == self._scope
+        for number, choice in enumerate(self._choices):
+            chosen = number == self._chosen
             sign = "●" if chosen else "○"
-            parts.append(Content.styled(f" {sign} {words}", "bold $accent" if chosen else "$quiet"))
+            parts.append(
+                Content.styled(f" {sign} {choice.words}", "bold $accent" if chosen else "$quiet")
+            )
         self.query_one("#scopes", Static).update(Content("\n").join(parts))
 
     def _say(self, words: str) -> None:
@@ -117,13 +107,13 @@ class ExportScreen(ModalScreen[None]):
 
     def action_scope(self, by: int) -> None:
         """Choose what to export."""
-        self._scope = (self._scope + by) % len(self._export.scopes)
+        self._chosen = (self._chosen + by) % len(self._choices)
         self._draw()
 
     @on(events.Click, "#scopes")
     def _choose(self, event: events.Click) -> None:
-        if 0 <= event.y < len(self._export.scopes):
-            self._scope = event.y
+        if 0 <= event.y < len(self._choices):
+            self._chosen = event.y
             self._draw()
 
     @on(Input.Changed)
@@ -142,18 +132,17 @@ class ExportScreen(ModalScreen[None]):
         except ExportError as error:
             self._say(str(error))
             return
-        _, ids = self._export.scopes[self._scope]
-        export, store = self._export, self.app.places.store
+        choice = self._choices[self._chosen]
 
         def work() -> int | ExportError:
             try:
-                return write_export(path, _parts(store, export, ids), replacing=replacing)
+                return write_export(path, choice.parts(), replacing=replacing)
             except ExportError as error:
                 return error
 
         def take(found: int | ExportError | Trouble) -> None:
             if isinstance(found, int):
-                self._done(path, len(ids), found)
+                self._done(path, choice, found)
             elif isinstance(found, ThereAlreadyError) and self.is_attached:
                 self._ask(path, typed)
             elif self.is_attached:
@@ -162,8 +151,8 @@ class ExportScreen(ModalScreen[None]):
         self._say("writing …")
         self.app.works.do(work, take)
 
-    def _done(self, path: Path, count: int, size: int) -> None:
-        said = f"{count:,} summar{'y' if count == 1 else 'ies'}, {size:,} bytes, for you alone"
+    def _done(self, path: Path, choice: Choice, size: int) -> None:
+        said = f"{choice.what}, {size:,} bytes, for you alone"
         self.app.notify(f"{one_line(str(path))}\n{said}", title="exported", markup=False)
         if self.is_current:
             self.dismiss()
@@ -181,24 +170,18 @@ class ExportScreen(ModalScreen[None]):
 
         self.app.push_screen(ConfirmScreen("Replace a file", what, "Replace it"), answered)
 
+    def action_copy(self) -> None:
+        """Copy it and be done."""
+        choice = self._choices[self._chosen]
+
+        def take(found: str | Trouble) -> None:
+            if isinstance(found, str):
+                self.app.copy(found, choice.what)
+            if self.is_current:
+                self.dismiss()
+
+        self.app.works.do(lambda: "".join(choice.parts()), take)
+
     def action_leave(self) -> None:
         """Write nothing."""
         self.dismiss()
-
-
-def _parts(store: Path, export: Export, ids: Sequence[int]) -> Iterator[str]:
-    from contextlib import closing
-
-    from ...core.store.database import open_reader
-    from ...core.summary_list import read_rows
-    from ..summary_markdown import summaries_markdown
-
-    def rows() -> Iterator[SummaryRow]:
-        if list(ids) == [export.row.summary_id]:
-            yield export.row
-            return
-        with closing(open_reader(store)) as db:
-            for start in range(0, len(ids), PAGE):
-                yield from read_rows(db, export.plans, ids[start : start + PAGE])
-
-    yield from summaries_markdown(rows(), export.where)

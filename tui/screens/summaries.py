@@ -134,16 +134,13 @@ class SummariesScreen(QuickPage):
                 yield SummaryList(KnownRow(self._where, self._verdict), id="list")
                 yield Static(id="empty", markup=False)
             yield SummaryReader(id="reader", pane_id="text")
-        yield FilterBar()
+        yield FilterBar(PLACEHOLDER)
 
     def on_mount(self) -> None:
         """Ask for all of them."""
         self.query_one("#list-pane").border_title = "¹ Summaries"
         self.query_one("#reader").border_title = "² Text"
         self.query_one("#notes").display = False
-        bar = self.query_one(FilterBar)
-        bar.display = False
-        bar.placeholder = PLACEHOLDER
         self.rows.focus()
         self._draw_chips()
 
@@ -321,11 +318,7 @@ class SummariesScreen(QuickPage):
 
     def action_filter(self) -> None:
         """Type what to search for."""
-        bar = self.query_one(FilterBar)
-        with self.prevent(FilterBar.Typed):
-            bar.value = self._words
-        bar.display = True
-        bar.focus()
+        self.query_one(FilterBar).open(self._words)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
@@ -338,8 +331,6 @@ class SummariesScreen(QuickPage):
 
     @on(FilterBar.Cleared)
     def _clear_bar(self) -> None:
-        with self.prevent(FilterBar.Typed):
-            self.query_one(FilterBar).value = ""
         self._search("")
         self._leave_bar()
 
@@ -409,15 +400,19 @@ class SummariesScreen(QuickPage):
 
     def action_export(self) -> None:
         """Ask what to export, and where to."""
-        from .export import Export, ExportScreen
+        from ..summary_choices import NAME, many_choices, one_choice
+        from .export import ExportScreen
 
         if self._listing is None or self._row is None:
             return
-        marked, shown = list(self.rows.marks), self.rows.ids
         where = {each: self._where(each) for each in self._sessions}
-        self.app.push_screen(
-            ExportScreen(Export(self._row, marked, shown, self.plans, where, self.app.now_ms()))
+        many = many_choices(
+            tuple(self.rows.marks), self.rows.ids, self.plans, where, self.app.places.store
         )
+        one = one_choice(self._row, where)
+        # Who has marked some means those.
+        choices = (many[0], one, *many[1:]) if self.rows.marks else (one, *many)
+        self.app.push_screen(ExportScreen(NAME, choices, NAME, self.app.now_ms()))
 
     def action_zoom(self) -> None:
         """Give the pane with the focus the whole screen, or give it back."""

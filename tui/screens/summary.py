@@ -113,9 +113,8 @@ class SummaryScreen(ReadingScreen):
 
     def action_export(self) -> None:
         """Ask where to export it to."""
-        from .export import Export, ExportScreen
+        from ..summary_choices import NAME, one_choice
+        from .export import ExportScreen
 
-        where = {self._row.session_id: self._known.where}
-        self.app.push_screen(
-            ExportScreen(Export(self._row, (), (), self._plans, where, self.app.now_ms()))
-        )
+        choice = one_choice(self._row, {self._row.session_id: self._known.where})
+        self.app.push_screen(ExportScreen(NAME, (choice,), NAME, self.app.now_ms()))
