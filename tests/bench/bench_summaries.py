@@ -120,10 +120,6 @@ async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:
     return statistics.quantiles(spans, n=20)[-1] < BUDGET_MS
 
 
-def _searched(screen: SummariesScreen) -> str:
-    return screen._listing.wanted.words if screen._listing else ""
-
-
 def _ms(start: float) -> float:
     return (time.perf_counter() - start) * 1000
 
