@@ -11,7 +11,7 @@ from ..core.compaction.receipts import Receipts
 from ..core.store.rows import SummaryRow
 from ..core.summary_list import PLAN, PlanText
 from ..core.tokens import estimate_tokens
-from .clean import clean_text
+from .clean import clean_text, clean_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +94,7 @@ def _plan_text(receipt: Receipt, number: int, said: tuple[str, str], summary_id:
         before_tokens=receipt.plan.before_tokens,
         after_tokens=receipt.plan.after_tokens,
         stays=_stays(operation),
+        what=clean_title(operation.what),
     )
 
 

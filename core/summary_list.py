@@ -39,6 +39,8 @@ class PlanText(msgspec.Struct, frozen=True):
     after_tokens: int
     stays: tuple[str, ...] = ()
     """Messages that it keeps as they are, by uuid."""
+    what: str = ""
+    """What its operation says of itself."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -51,11 +53,6 @@ class Wanted(msgspec.Struct, frozen=True):
     since: int | None = None
     """Milliseconds since 1970."""
     session_id: str | None = None
-
-    @property
-    def is_everything(self) -> bool:
-        """Nothing is left out."""
-        return self == Wanted()
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -22,9 +22,10 @@ BLOCK: Final = 1_600
 in their order."""
 
 ALIKE: Final = 0.5
-"""Share of two lines from which one is the other, changed (difflib's ratio)."""
+"""Share of two lines' words from which one is the other, changed (difflib's ratio)."""
 
-_WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
+_PART: Final = re.compile(r"\w+|\s+|[^\w\s]")
+_WORD: Final = re.compile(r"\w+")
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -130,10 +131,10 @@ def _most_alike(some: Sequence[Side], others: Sequence[Side]) -> tuple[int, int]
     best, found = ALIKE, None
     matcher: SequenceMatcher[str] = SequenceMatcher(None, autojunk=False)
     for to, other in enumerate(others):
-        words = _split(other.text)
+        words = _WORD.findall(other.text)
         matcher.set_seq2(words)
         for at, one in enumerate(some):
-            mine = _split(one.text)
+            mine = _WORD.findall(one.text)
             if len(words) > WORDS or len(mine) > WORDS:
                 continue
             matcher.set_seq1(mine)
@@ -160,7 +161,7 @@ def _words(one: Side, other: Side) -> Pair:
 
 
 def _split(text: str) -> list[str]:
-    return _WORD.findall(text)
+    return _PART.findall(text)
 
 
 def _span(words: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:

@@ -103,6 +103,18 @@ def wanted(words: str, chosen: Chosen, now_ms: int) -> Wanted:
     )
 
 
+def empty_words(words: str, *, filtered: bool) -> str:
+    """Say why nothing is listed, and what to do."""
+    if words:
+        return f"Nothing has “{one_line(words)}” here; Esc shows all."
+    if filtered:
+        return "Nothing here by these filters; Esc shows all."
+    return (
+        "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
+        " and what `ctxtop compact --strategy summarise` writes appear here."
+    )
+
+
 def _chip(name: Name, values: tuple[str, ...], chosen: str | None) -> Chip:
     if chosen is None:
         return Chip(name.value, (ALL, *values))

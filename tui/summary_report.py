@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from ..core.tokens import count_of
@@ -54,17 +55,22 @@ class Report:
 
 
 def summary_report(row: SummaryRow, search: Search | None, width: int) -> Report:
-    """Wrap a summary's text, with what was searched for in sight."""
+    """Wrap a summary's text, with what was searched for in sight; counts what nobody counted."""
     text = plain(row.text)
     hits = search.hits(text) if search else []
-    return Report(row, text, wrap(text, width, hits, HIT))
+    return Report(counted(row), text, wrap(text, width, hits, HIT))
+
+
+def counted(row: SummaryRow) -> SummaryRow:
+    """Give a summary with its tokens: the estimate that is stored, or one made now."""
+    return replace(row, estimated_tokens=count_of(row.estimated_tokens, row.text))
 
 
 def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[Content]:
     """Tell who said it, where and when, how large it is, and of an agent whether it complies."""
     style = KIND_STYLES.get(row.kind, "$foreground")
     sign = KIND_SIGNS.get(row.kind, "?")
-    size = f"{many(row.lines, 'line')} · ≈{tokens(count_of(row.estimated_tokens, row.text))} tokens"
+    size = f"{many(row.lines, 'line')} · ≈{tokens(row.estimated_tokens)} tokens"
     lines = [
         Content.assemble(
             (f"{sign} ", style), (middle(one_line(who_said(row)), width - 2), f"bold {style}")
@@ -85,7 +91,9 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
             f"receipt {plan.receipt_id} · {tokens(plan.before_tokens)} →"
             f" ≈{tokens(plan.after_tokens)} tokens{undone}"
         )
-        lines.append(Content.styled(middle(said, width), "$quiet"))
+        room = width - len(said) - 3
+        about = f" · {middle(plan.what, room)}" if room > 0 else ""
+        lines.append(Content.styled(said + about, "$quiet"))
     return lines
 
 

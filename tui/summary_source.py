@@ -9,7 +9,7 @@ from ..collectors import subjects
 from ..core.store.summary_queries import agent_types
 from ..core.summary_list import Found, PlanText, Wanted, find, read_rows
 from .summary_list_rows import head_of
-from .summary_report import summary_report
+from .summary_report import counted, summary_report
 
 if TYPE_CHECKING:
     import sqlite3
@@ -75,7 +75,7 @@ def read_one(
     db: sqlite3.Connection, plans: Sequence[PlanText], summary_id: int
 ) -> SummaryRow | None:
     """Read one summary whole; None where it is gone."""
-    return next(iter(read_rows(db, plans, [summary_id])), None)
+    return next((counted(row) for row in read_rows(db, plans, [summary_id])), None)
 
 
 def read_report(

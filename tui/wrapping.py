@@ -9,7 +9,7 @@ from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 TAB: Final = "    "
 """A tab has no width of its own on a screen."""
@@ -76,16 +76,6 @@ def wrap(
             number += 1
         lines.append(line)
     return Wrapped(tuple(lines), tuple(places))
-
-
-def fill(line: Content, width: int) -> Content:
-    """Pad a line on its right."""
-    return line.pad_right(max(0, width - line.cell_length))
-
-
-def joined(parts: Iterable[Sequence[Content]]) -> list[Content]:
-    """Put runs of lines below each other."""
-    return [line for part in parts for line in part]
 
 
 def _wrapped_line(line: str, room: int) -> Iterator[Span]:

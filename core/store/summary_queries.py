@@ -52,11 +52,6 @@ def agent_types(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in db.execute(_AGENT_TYPES)]
 
 
-def summary_lines_of(db: sqlite3.Connection) -> frozenset[str]:
-    """Name the lines that the store has a summary of, by uuid."""
-    return frozenset(row[0] for row in db.execute("SELECT DISTINCT uuid FROM summary"))
-
-
 def boundary_place(db: sqlite3.Connection, summary_id: int) -> tuple[str, str, int] | None:
     """Say where a summary stands: file below projects/, its kind, byte offset of its line."""
     row = db.execute(_BOUNDARY_PLACE, [summary_id]).fetchone()

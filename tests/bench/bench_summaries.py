@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -89,7 +90,7 @@ async def measure(places: Places) -> bool:
         for words in ("p", "pool", "pool src", '"waits for" 17', "kind:b pool", "-pool"):
             start = time.perf_counter()
             bar.query_one(FilterInput).value = words
-            await until(lambda words=words: _searched(screen) == words)  # type: ignore[misc]
+            await until(partial(shows, screen, words))
             spans.append(_ms(start))
         print(f"a search {_said(spans)}")
         app.exit()
@@ -102,6 +103,11 @@ async def until(met: Callable[[], object]) -> None:
         await asyncio.sleep(0.001)
 
 
+def shows(screen: SummariesScreen, words: str) -> bool:
+    """Say whether what was searched for is listed."""
+    return screen._listing is not None and screen._listing.wanted.words == words
+
+
 async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:
     """Press keys and print how long each took until the screen came to rest."""
     spans = []
@@ -112,10 +118,6 @@ async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:
             spans.append(_ms(start))
     print(f"{name:<12} {_said(spans)}")
     return statistics.quantiles(spans, n=20)[-1] < BUDGET_MS
-
-
-def _searched(screen: SummariesScreen) -> str:
-    return screen._listing.wanted.words if screen._listing else ""
 
 
 def _ms(start: float) -> float:

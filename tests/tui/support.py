@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.reading import ReadingScreen
 from ctxtop.tui.screens.session import SessionScreen
+from ctxtop.tui.screens.summary import SummaryScreen
 from ctxtop.tui.sections import Section
 from ctxtop.tui.session_sections import detail, listing
 from ctxtop.tui.widgets.row_list import RowList
@@ -126,6 +127,8 @@ class Opened:
             screen = self.app.screen
             if isinstance(screen, SessionScreen):
                 return screen.is_mounted and screen.is_whole
+            if isinstance(screen, SummaryScreen):
+                return screen.is_mounted and screen.reader.report is not None
             return isinstance(screen, ReadingScreen) and screen.is_mounted
 
         await self.until(met)

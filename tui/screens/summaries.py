@@ -14,33 +14,31 @@ from textual.widgets import Static
 from ...core.store.queries import summary_mark
 from ..formats import one_line
 from ..latest import Latest
-from ..lookup import Lookup
-from ..summary_chips import Choices, Chosen, chips, choices, chosen_by, wanted
+from ..rulings import Rulings
+from ..summary_chips import Choices, Chosen, chips, choices, chosen_by, empty_words, wanted
 from ..summary_report import Known
-from ..summary_source import SummarySource, read_heads, read_one, read_report, read_rulings
+from ..summary_source import SummarySource, read_heads, read_one, read_report
 from ..widgets.chips import Chips
 from ..widgets.filter_bar import FilterBar
 from ..widgets.summary_list import Known as KnownRow
 from ..widgets.summary_list import SummaryList
 from ..widgets.summary_reader import SummaryReader
 from ..widgets.text_pane import TextPane
-from .page import Answer, Page
+from .quick_page import QuickPage
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterable
 
     from textual.widget import Widget
 
     from ...collectors.folder import Trouble
     from ...core.compliance.codes import Verdict
-    from ...core.compliance.states import Ruling
     from ...core.sessions import Session
     from ...core.store.rows import SummaryRow
     from ...core.summary_list import PlanText
     from ..summary_list_rows import Head
     from ..summary_report import Report
-    from ..summary_source import AgentKey, Listing
+    from ..summary_source import Listing
     from ..view import View
 
 CRUMB: Final = "summaries"
@@ -51,7 +49,7 @@ TOGETHER: Final = 2
 """Summaries that are compared."""
 
 
-class SummariesScreen(Page):
+class SummariesScreen(QuickPage):
     """A list, the text beside it, and a search through all of them."""
 
     CSS_PATH = "summaries.tcss"
@@ -118,12 +116,10 @@ class SummariesScreen(Page):
         self._offered = Choices()
         self._listing: Listing | None = None
         self._sessions: dict[str, Session] = {}
-        self._rulings: dict[AgentKey, Ruling | None] = {}
-        self._judged: set[str] = set()
+        self._rulings: Final = Rulings(self.look_up, self._show_rulings)
         self._seen: object = None
         self._mark: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
-        self._quick: Lookup | None = None
         self._list_asker: Final = Latest[None, "Listing | Trouble"](self._ask_list, self._take_list)
         self._text_asker: Final = Latest[int, "Report | None"](self._ask_text, self._take_text)
 
@@ -163,29 +159,6 @@ class SummariesScreen(Page):
         """What ctxtop wrote itself."""
         return self._listing.plans if self._listing else ()
 
-    def ask(
-        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
-    ) -> None:
-        """Ask in a thread of this page's own: keys wait neither for the feed nor for a diff."""
-        from ...collectors.folder import Trouble
-
-        def take_here(found: Answer | Trouble) -> None:
-            if not self.is_attached:
-                return
-            if isinstance(found, Trouble):
-                self._say_empty(one_line(str(found)))
-                return
-            take(found)
-
-        if self._quick is None:
-            self._quick = Lookup(self.app.places, self.app.post_message)
-        self._quick.ask(question, take_here)
-
-    def on_unmount(self) -> None:
-        """End the thread."""
-        if self._quick is not None:
-            self._quick.stop()
-
     # What the feed says.
 
     def show_view(self, view: View) -> None:
@@ -204,7 +177,7 @@ class SummariesScreen(Page):
         came = mark[:2]
         if came != self._mark or self._listing is None:
             self._mark = came
-            self._judged.clear()
+            self._rulings.doubt()
             self._list_asker.want(None)
 
     def _ask_list(self, _: None, take: Callable[[Listing | Trouble], None]) -> None:
@@ -217,7 +190,7 @@ class SummariesScreen(Page):
         from ..summary_source import Listing
 
         if not isinstance(listing, Listing):
-            self._say_empty(str(listing))
+            self.say_trouble(str(listing))
             return
         before, self._listing = self._listing, listing
         if before is None or before.wanted.words != listing.wanted.words:
@@ -247,20 +220,12 @@ class SummariesScreen(Page):
         self.query_one("#list-pane").border_subtitle = (
             Content(f"/{one_line(self._words)}") if self._words else ""
         )
-        if self._words or self._chosen != Chosen():
-            self._say_empty(
-                f"Nothing has “{one_line(self._words)}” here; Esc shows all."
-                if self._words
-                else "Nothing here by these filters; Esc shows all."
-            )
-        else:
-            self._say_empty(
-                "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
-                " and what `ctxtop compact --strategy summarise` writes appear here."
-            )
+        filtered = self._chosen != Chosen()
+        self.say_trouble(empty_words(self._words, filtered=filtered))
         self.set_class(not count, "-empty")
 
-    def _say_empty(self, words: str) -> None:
+    def say_trouble(self, words: str) -> None:
+        """Say in the list's place why it is empty."""
         self.query_one("#empty", Static).update(words)
 
     # What the list asks for.
@@ -281,23 +246,12 @@ class SummariesScreen(Page):
             return
         self.rows.take(heads)
         agents = {each.session_id for each in heads if each.agent_id}
-        self._judge(agents - self._judged)
+        self._rulings.ask(agents, tuple(self._sessions.values()), self.app.feed.policies)
 
-    def _judge(self, session_ids: set[str]) -> None:
-        if not session_ids:
-            return
-        self._judged |= session_ids
-        sessions, policies = tuple(self._sessions.values()), self.app.feed.policies
-        self.look_up(
-            lambda db: read_rulings(db, sessions, session_ids, policies), self._take_rulings
-        )
-
-    def _take_rulings(self, found: dict[AgentKey, Ruling | None] | Trouble) -> None:
-        if isinstance(found, dict):
-            self._rulings |= found
-            self.rows.redraw()
-            if self._row is not None:
-                self.reader.show_facts(self._known(self._row), self.app.now_ms())
+    def _show_rulings(self) -> None:
+        self.rows.redraw()
+        if self._row is not None:
+            self.reader.show_facts(self._known(self._row), self.app.now_ms())
 
     def _where(self, session_id: str) -> str:
         session = self._sessions.get(session_id)
@@ -306,11 +260,11 @@ class SummariesScreen(Page):
         return f"{one_line(session.title)} · {one_line(session.project)}"
 
     def _verdict(self, session_id: str, agent_id: str | None) -> Verdict | None:
-        ruling = self._rulings.get((session_id, agent_id)) if agent_id else None
+        ruling = self._rulings.of(session_id, agent_id)
         return ruling.verdict if ruling else None
 
     def _known(self, row: SummaryRow) -> Known:
-        ruling = self._rulings.get((row.session_id, row.agent_id)) if row.agent_id else None
+        ruling = self._rulings.of(row.session_id, row.agent_id)
         plan = next((each for each in self.plans if each.row.summary_id == row.summary_id), None)
         return Known(self._where(row.session_id), ruling, plan)
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ..summary_report import Known, Report
 
-NO_HIT = "not in this text"
-
 
 class SummaryReader(Vertical):
     """Shows one summary; n and N of its page go from hit to hit."""

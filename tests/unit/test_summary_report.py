@@ -1,0 +1,44 @@
+"""The facts above a summary: numbers stay whole at any width."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.core.store.rows import SummaryRow
+from ctxtop.core.summary_list import PlanText
+from ctxtop.tui.summary_report import Known, counted, fact_lines, summary_report
+
+NOW = 1_795_176_000_000
+ROW = SummaryRow(
+    -1, "plan", "s", None, None, "summarise", NOW - 3_600_000, 41, None, "one two\n" * 41
+)
+PLAN = PlanText(
+    ROW,
+    "u",
+    "1a2b3c4d",
+    0,
+    "summarise",
+    True,
+    "/t",
+    9,
+    172_000,
+    83_000,
+    what="a summary by rules of forty messages",
+)
+
+
+@pytest.mark.parametrize("width", [56, 80, 120])
+def test_numbers_are_not_cut(width: int) -> None:
+    lines = fact_lines(
+        counted(ROW), Known("A long title of a session · shop", plan=PLAN), width, NOW
+    )
+    shown = [line.plain for line in lines]
+    assert all(line.cell_length <= width for line in lines)
+    assert shown[0] == "≡ plan: summarise"
+    assert shown[2].endswith("41 lines · ≈123 tokens")
+    assert "1 h ago" in shown[2]
+    assert shown[3].startswith("receipt 1a2b3c4d · 172 k → ≈83 k tokens · taken back")
+    assert ("forty messages" in shown[3]) == (width > 90)
+
+
+def test_a_text_that_nobody_counted_is_counted_where_it_is_wrapped() -> None:
+    assert summary_report(ROW, None, 40).row.estimated_tokens == 123
