@@ -28,8 +28,8 @@ class ExportScreen(ModalScreen[None]):
 
     CSS_PATH = "export.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", key_display="Esc", tooltip="write nothing"),
-        Binding("ctrl+y", "copy", "Copy", tooltip="into the clipboard instead"),
+        Binding("escape", "leave", "Back", key_display="Esc", tooltip="write nothing", id="back"),
+        Binding("ctrl+y", "copy", "Copy", tooltip="into the clipboard instead", id="copy_instead"),
     ]
 
     def __init__(self, title: str, document: str, name: str) -> None:
