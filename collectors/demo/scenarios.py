@@ -115,10 +115,17 @@ LAUNCHER = Scenario(
     stories.launcher,
 )
 TWICE = Scenario(
-    _typed(
-        _past(
-            texts.INFRA, HAIKU_200K, "Staging cluster to Terraform", CURRENT, timedelta(minutes=52)
-        )
+    replace(
+        _typed(
+            _past(
+                texts.INFRA,
+                HAIKU_200K,
+                "Staging cluster to Terraform",
+                CURRENT,
+                timedelta(minutes=52),
+            )
+        ),
+        answers=46,
     ),
     stories.compacted_twice,
 )

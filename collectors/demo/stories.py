@@ -220,12 +220,16 @@ def launcher(stage: Stage) -> Told:
 def compacted_twice(stage: Stage) -> Told:
     """Tell a session that was compacted by hand, then by itself, and goes on."""
     talk, path = stage.talk(), stage.shown
-    turn(stage, talk, "Import the staging resources into Terraform, one by one.", 151_000, 6)
+    turn(stage, talk, "What does the staging cluster consist of? List every resource.", 47_400, 6)
+    turn(stage, talk, "Import them into Terraform, one by one.", 118_200, 9)
+    turn(stage, talk, "The load balancers too.", 151_000, 2)
     by_hand = Compaction("manual", texts.TERRAFORM_SUMMARY, 6_180, "keep the list of resources")
     talk.compact(by_hand, path)
-    turn(stage, talk, "Go on with the subnets and the node pools.", 172_300, 6)
+    turn(stage, talk, "Go on with the subnets.", 66_900, 6)
+    turn(stage, talk, "Now the node pools. `terraform plan` must stay empty.", 141_800, 8)
+    turn(stage, talk, "Why does the second pool want to be made anew?", 172_300, 4)
     talk.compact(Compaction("auto", texts.TERRAFORM_SUMMARY, 7_420), path)
-    turn(stage, talk, "Now the route tables. Show me the plan first.", 26_140, 2)
+    turn(stage, talk, "Now the route tables. Show me the plan first.", 26_140, 4)
     talk.cost()
     return truth_of(talk)
 
@@ -241,13 +245,15 @@ def compacted(stage: Stage) -> Told:
 
 
 def too_long(stage: Stage) -> Told:
-    """Tell a session that grew too long, was compacted twice in vain and gave up."""
+    """Tell a session that was compacted twice, read too much at once and gave up."""
     talk, path = stage.talk(), stage.shown
     turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
     talk.cost()
     talk.prompt("Now read the 1997 export as well, all of it.")
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 41_300), path)
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 9_260), path)
+    for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 164_300, 4)):
+        use_tool(stage, talk, tokens)
     talk.too_long(210_000)
     return truth_of(talk)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.folder import Trouble
 from ctxtop.core.agents import AgentStatus, Result
 from ctxtop.core.compliance.findings import ReviewFinding
 from ctxtop.core.compliance_summary import Reviewed
@@ -15,7 +14,6 @@ from ctxtop.tui.agent_markdown import agents_markdown
 from ctxtop.tui.agent_page_rows import agent_lines, fold_cell, head_line, tree_line, widths_of
 from ctxtop.tui.agent_rows import columns_of
 from ctxtop.tui.agent_tree import fold, grow_tree
-from ctxtop.tui.export_file import write_new
 from ctxtop.tui.finding_rows import finding_head, finding_line, finding_lines
 from ctxtop.tui.findings_markdown import finding_markdown, findings_markdown
 from ctxtop.tui.spark import spark
@@ -25,8 +23,6 @@ from .support import NOW_MS
 from .test_agent_report import BAD, GOOD, ruled
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ctxtop.core.agents import Agent
 
 CHAIN = [agent("a"), agent("b", "a"), agent("c", "b"), agent("d", "a"), agent("e")]
@@ -163,16 +159,3 @@ def test_sparks() -> None:
     assert spark([None, 0.5], 9, 1.0) == " ▅"
     assert spark(range(100), 4) == "▂▄▆█"
     assert spark([0, 0], 2) == "▁▁"
-
-
-def test_a_document_never_replaces_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "f.md"
-    assert write_new(str(path), "one") == path
-    assert path.stat().st_mode & 0o777 == 0o600
-    for name in (str(path), str(tmp_path), str(tmp_path / "no" / "f.md"), "x\0y"):
-        assert isinstance(write_new(name, "two"), Trouble)
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "elsewhere")
-    assert isinstance(write_new(str(link), "two"), Trouble)
-    assert not (tmp_path / "elsewhere").exists()
-    assert path.read_text(encoding="utf-8") == "one"

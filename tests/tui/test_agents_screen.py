@@ -8,11 +8,12 @@ import pytest
 from ctxtop.tui.agent_reading import Scope
 from ctxtop.tui.screens.agent import AgentScreen
 from ctxtop.tui.screens.agents import AgentsScreen
+from ctxtop.tui.screens.confirm import ConfirmScreen
 from ctxtop.tui.screens.export import ExportScreen
 from ctxtop.tui.screens.session import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.tab_line import TabLine, TabName
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from .comparing import compare, counted, every_look, named
 from .support import opened
@@ -43,7 +44,7 @@ def pane(it: Opened) -> TabPane:
 
 def rows(it: Opened) -> list[str]:
     """The words of the shown tab's rows."""
-    return [row.content.plain for row in pane(it)._shown]
+    return [row.content.plain for row in pane(it).shown]
 
 
 def marked(it: Opened) -> str:
@@ -175,7 +176,7 @@ async def test_enter_opens_an_agent_or_its_session_and_esc_comes_back(demo: Stag
         await it.press("g", "enter")
         await it.until(lambda: isinstance(it.app.screen, SessionScreen))
         await it.press("escape", "escape")
-        assert it.app.screen is it.app.fleet
+        assert it.is_home
 
 
 async def test_a_goes_from_this_session_to_the_live_ones_to_all(demo: Stage) -> None:
@@ -306,7 +307,9 @@ async def test_x_writes_a_new_file_or_copies(demo: Stage, tmp_path: Path) -> Non
         assert path.stat().st_mode & 0o777 == 0o600
         await it.press("x")
         await write_to(it, path)
-        await it.until(lambda: "is there already" in it.words)
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        assert "is there already" in it.words
+        await it.press("escape")
         assert path.read_text(encoding="utf-8") == text
         await it.press("ctrl+y")
         assert it.app.clipboard == text
@@ -320,8 +323,7 @@ async def test_x_writes_a_new_file_or_copies(demo: Stage, tmp_path: Path) -> Non
 
 
 async def write_to(it: Opened, path: Path) -> None:
-    name = it.app.screen.query_one("#name")
-    name.value = str(path)  # type: ignore[attr-defined]
+    it.app.screen.query_one(Input).value = str(path)
     await it.press("enter")
 
 
@@ -349,11 +351,11 @@ async def test_no_number_is_cut_at_any_size(demo: Stage, size: tuple[int, int]) 
         await counted(it)
         await on_page(it, LEADER)
         assert all(number in it.words for number in ("2 %", "6 lines ≈134", "41 lines ≈630"))
-        assert {row.content.cell_length for row in pane(it)._shown} == {pane(it).room}
+        assert {row.content.cell_length for row in pane(it).shown} == {pane(it).room}
         for tab in "23":
             await it.press(tab, "a", "a")
             await read(it)
-            assert {row.content.cell_length for row in pane(it)._shown} == {pane(it).room}
+            assert {row.content.cell_length for row in pane(it).shown} == {pane(it).room}
 
 
 async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None:

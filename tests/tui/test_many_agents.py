@@ -34,15 +34,15 @@ async def test_five_hundred_agents_of_one_session_stay_smooth(stage: Stage) -> N
         screen = it.app.screen
         assert isinstance(screen, AgentsScreen)
         pane = screen._pane
-        await it.until(lambda: len(pane._shown) == AGENTS + 1, 30)
+        await it.until(lambda: len(pane.shown) == AGENTS + 1, 30)
         took = []
         for key in (["j"] * 10 + ["ctrl+d"] * 10 + ["G", "g"] * 10)[:KEYS]:
             began = time.thread_time()
             await it.press(key)
             took.append(time.thread_time() - began)
         assert median(took) < MOST_S
-        before = {row.key: row for row in pane._shown}
+        before = {row.key: row for row in pane.shown}
         append(path, returned(f"t{AGENTS - 1}", f"a{AGENTS - 1}", "The last.", AGENTS + 9))
-        await it.until(lambda: "running" not in pane._shown[-1].content.plain, 30)
-        same = sum(before[row.key] is row for row in pane._shown)
+        await it.until(lambda: "running" not in pane.shown[-1].content.plain, 30)
+        same = sum(before[row.key] is row for row in pane.shown)
         assert same >= AGENTS - 1

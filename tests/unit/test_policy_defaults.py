@@ -137,7 +137,16 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "saveflow.fresh_for_s", 86_400),
     ("2.2", "saveflow.sentinel_ttl_s", 1800),
     ("T-18", "saveflow.locations", "all"),
+    ("ours", "notify.toast", True),
+    ("ours", "notify.bell", False),
+    ("ours", "notify.desktop", "off"),
+    ("ours", "notify.level", "notice"),
+    ("ours", "notify.waiting", True),
+    ("ours", "notify.compactions", True),
+    ("ours", "notify.agents", False),
+    ("ours", "notify.quiet", "off"),
     ("issue", "ui.theme", "kept"),
+    ("issue", "ui.welcome", True),
     ("issue", "ui.ascii", False),
 ]
 

@@ -11,8 +11,7 @@ from ...collectors.folder import Trouble
 from ..agent_detail import Detail, read_choice, read_detail
 from ..agent_report import NO_DETAIL, agent_report, result_of
 from ..following import Following
-from .reading import ReadingScreen
-from .session import MARGINS, WIDEST
+from .reading import MARGINS, WIDEST, ReadingScreen
 
 if TYPE_CHECKING:
     import sqlite3

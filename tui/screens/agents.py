@@ -9,7 +9,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.widgets import ContentSwitcher, OptionList, Static
+from textual.widgets import ContentSwitcher, Static
 
 from ...collectors.folder import Trouble
 from ..agent_detail import Detail, read_detail
@@ -113,7 +113,6 @@ class AgentsScreen(Page):
 
     def on_mount(self) -> None:
         """Read, and say so meanwhile."""
-        self.query_one(FilterBar).display = False
         for pane in self.query(TabPane):
             pane.empty = "reading …"
         self._pane.rows.focus()
@@ -297,11 +296,12 @@ class AgentsScreen(Page):
 
     def action_export(self) -> None:
         """Ask where what is shown is to go."""
-        from .export import ExportScreen
+        from .export import Choice, ExportScreen
 
         document = self._pane.document()
         if document:
-            self.app.push_screen(ExportScreen(self._tab, document, f"{self._tab}.md"))
+            choice = Choice(f"the {self._tab} that are shown", self._tab, lambda: (document,))
+            self.app.push_screen(ExportScreen(self._tab, (choice,), self._tab, self.app.now_ms()))
         else:
             self.app.notify("there is nothing to export", markup=False)
 
@@ -316,16 +316,12 @@ class AgentsScreen(Page):
 
     def action_filter(self) -> None:
         """Type a filter."""
-        bar = self.query_one(FilterBar)
-        bar.placeholder = (
+        said = (
             "words, severity:, file:, type:, project:, !not …"
             if self._tab == "findings"
             else "words, type:, verdict:, model:, is:running, broke:, !not …"
         )
-        with self.prevent(FilterBar.Typed):
-            bar.value = self._standing.words
-        bar.display = True
-        bar.focus()
+        self.query_one(FilterBar).open(self._standing.words, said)
 
     def action_back(self) -> None:
         """Undo the last step: the report alone, the filter; then leave."""
@@ -362,7 +358,6 @@ class AgentsScreen(Page):
 
     @on(FilterBar.Left)
     def _leave_filter(self) -> None:
-        self.query_one(FilterBar).display = False
         self._pane.rows.focus()
 
     @on(RowList.Marked)
@@ -410,7 +405,3 @@ class AgentsScreen(Page):
     @on(Rows.RoomChanged)
     def _draw_for_room(self) -> None:
         self.draw()
-
-    @on(OptionList.OptionHighlighted)
-    def _stop_here(self, event: OptionList.OptionHighlighted) -> None:
-        event.stop()
