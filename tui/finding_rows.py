@@ -145,5 +145,5 @@ def _found_line(found: Found, sign: str, style: str, width: int, now_ms: int) ->
 
 def who_said(found: Found) -> str:
     """Name who said it last, and count the others."""
-    more = f" +{len(found.said) - 1}" if len(found.said) > 1 else ""
-    return f"{found.said[0].agent_type}{more}"
+    newest, *others = found.said
+    return f"{newest.agent_type} +{len(others)}" if others else newest.agent_type

@@ -312,12 +312,12 @@ async def test_x_writes_a_new_file_or_copies(demo: Stage, tmp_path: Path) -> Non
         await it.press("escape")
         assert path.read_text(encoding="utf-8") == text
         await it.press("ctrl+y")
-        assert it.app.clipboard == text
+        await it.until(lambda: it.app.clipboard == text)
         for tab, words in (("1", "# Agents"), ("2", "# Types of agents")):
             await it.press(tab)
             await read(it)
             await it.press("x", "ctrl+y")
-            assert it.app.clipboard.startswith(words)
+            await it.until(lambda start=words: it.app.clipboard.startswith(start))  # type: ignore[misc]
         await it.press("x", "escape")
         assert isinstance(it.app.screen, AgentsScreen)
 

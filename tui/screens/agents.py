@@ -358,6 +358,8 @@ class AgentsScreen(Page):
 
     @on(FilterBar.Left)
     def _leave_filter(self) -> None:
+        # The line of the tabs says the words that stand.
+        self.query_one(FilterBar).display = False
         self._pane.rows.focus()
 
     @on(RowList.Marked)
