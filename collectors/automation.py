@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     CarryOut = Callable[[Act], Done]
     Noted = Callable[[Trouble], None]
 
+BY_ITSELF: Final = "by itself"
+"""Ends the place of a notice that tells what was done without being asked for."""
+
 LOOK_MS: Final = 10_000
 """Between two looks: a threshold that was crossed a moment ago is no emergency."""
 
@@ -269,6 +272,11 @@ class Automation:
     def _forget(self, session_id: str) -> None:
         """Tell anew of what stands in the way next time."""
         self._told = {each for each in self._told if each[0] != session_id}
+
+
+def is_by_itself(notice: Trouble) -> bool:
+    """Say whether a notice tells of an automatic run that did something."""
+    return notice.place.endswith(BY_ITSELF)
 
 
 def own_ways(noted: Noted) -> Ways:

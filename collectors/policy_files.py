@@ -129,6 +129,10 @@ class PolicyFiles:
         self.policies = Policies(common, kept)
         return True
 
+    def look_soon(self) -> None:
+        """Let the next look be at every file, however short the last one is ago; any thread may."""
+        self._looked.clear()
+
     @property
     def notices(self) -> tuple[PolicyNotice, ...]:
         """Everything that was said and does not hold, each once."""

@@ -8,18 +8,18 @@ import signal
 import sys
 import threading
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.content import Content
 
-from ..core.levels import Base, Level
+from .acts import Acts
 from .destinations import DESTINATIONS
 from .feed import Feed
-from .formats import one_line, percent, tokens
+from .formats import one_line
 from .kept import Keeper, KeptFile
 from .messages import (
     Answered,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from textual.app import SystemCommand
     from textual.command import Provider
-    from textual.notifications import SeverityLevel
     from textual.screen import Screen
     from textual.theme import Theme
 
@@ -51,10 +50,10 @@ if TYPE_CHECKING:
     from ..core.agents import Agent
     from ..core.sessions import Session
     from ..core.store.rows import SummaryRow
+    from .herald import Herald
     from .kept import Kept
     from .places import Places
     from .screens.fleet import FleetScreen
-    from .session_report import Known
     from .settings import Settings
     from .view import View
 
@@ -65,14 +64,6 @@ GRACE_S: Final = 2.0
 
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
-
-_SEVERITIES: Final[dict[Level, SeverityLevel]] = {
-    Level.NOTICE: "information",
-    Level.WARNING: "warning",
-    Level.HIGH: "warning",
-    Level.EMERGENCY: "error",
-    Level.OVERFLOW: "error",
-}
 
 
 def _commands() -> type[Provider]:
@@ -116,6 +107,7 @@ class CtxtopApp(App[None]):
         Binding(
             "J", "jump", "Go to session", show=False, tooltip="go to a session by title", id="jump"
         ),
+        Binding("u", "undo", "Undo", show=False, tooltip="take back what was done last", id="undo"),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
         *(
             Binding(
@@ -151,6 +143,8 @@ class CtxtopApp(App[None]):
         """The newest."""
         self.works: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
+        self.acts: Final = Acts(self)
+        """What changes sessions; it goes on when the page is left."""
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
         """What says how it looks, and which keys it has."""
@@ -255,8 +249,16 @@ class CtxtopApp(App[None]):
         """The first scan is over and on the screen."""
         return self._fleet is not None and self._fleet.has_read_all
 
+    @cached_property
+    def herald(self) -> Herald:
+        """Who tells of what the feed says."""
+        from .herald import Herald
+
+        return Herald(self)
+
     def on_unmount(self) -> None:
         """End the threads."""
+        self.herald.stop()
         self.works.stop()
         self.feed.stop()
 
@@ -271,28 +273,34 @@ class CtxtopApp(App[None]):
         from .screens.page import Page
 
         self.view = event.view
+        self.herald.see(event.view)
         self.fleet.show_view(event.view)
         if isinstance(self.screen, Page):
             self.screen.show_view(event.view)
+        self.screen.call_after_refresh(self.feed.drawn)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:
+        self.herald.hear_progress(event.progress)
         self.fleet.show_progress(event.progress)
 
     @on(Troubled)
     def _show_trouble(self, event: Troubled) -> None:
+        self.herald.hear_trouble(event.trouble)
         self.fleet.show_trouble(event.trouble)
 
     @on(Noted)
-    def _toast_notice(self, event: Noted) -> None:
-        self.notify(one_line(str(event.notice)), timeout=TOAST_S, markup=False)
+    def _tell_note(self, event: Noted) -> None:
+        self.herald.hear_note(event.notice)
 
     @on(Eased)
     def _end_trouble(self, event: Eased) -> None:
+        self.herald.hear_ease(event.place)
         self.fleet.end_trouble(event.place)
 
     @on(Stopped)
     def _show_stop(self) -> None:
+        self.herald.hear_stop()
         self.fleet.show_stop()
 
     @on(Answered)
@@ -300,20 +308,8 @@ class CtxtopApp(App[None]):
         event.deliver()
 
     @on(LevelReached)
-    def _toast_level(self, event: LevelReached) -> None:
-        warning = event.found.warning
-        in_use = warning.point.tokens or 0
-        whose = "an agent of " if event.found.agent_id else ""
-        reached = percent(warning.threshold)
-        if warning.line.of is Base.TOKENS and warning.ratio:
-            reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
-        self.notify(
-            f"{whose}{one_line(event.title)}\n{percent(warning.ratio)} of the window is in use",
-            title=f"{warning.level.value}: {reached} reached",
-            severity=_SEVERITIES[warning.level.severity],
-            timeout=TOAST_S,
-            markup=False,
-        )
+    def _tell_level(self, event: LevelReached) -> None:
+        self.herald.hear_level(event.title, event.found)
 
     def _tell(self, notice: str) -> None:
         self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
@@ -373,6 +369,10 @@ class CtxtopApp(App[None]):
         sessions = self.view.sessions if self.view else ()
         return next((each for each in sessions if each.session_id == session_id), None)
 
+    def action_undo(self) -> None:
+        """Offer to take back what was done last."""
+        self.acts.undo_last()
+
     def action_next_theme(self) -> None:
         """Change to the next of our themes."""
         names = [theme.name for theme in THEMES]
@@ -386,6 +386,9 @@ class CtxtopApp(App[None]):
         yield SystemCommand("Choose a theme", "all there are, shown as you go", self.search_themes)
         yield SystemCommand(
             "First steps", "what ctxtop does, and what it never touches", self.action_welcome
+        )
+        yield SystemCommand(
+            "Send a test notice", "toast, bell and desktop, as notify.* says", self.herald.test
         )
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
@@ -423,6 +426,11 @@ class CtxtopApp(App[None]):
 
         self.push_screen(CommandPalette([Jumps], placeholder="Go to a session …"))
 
+    def write_sequence(self, sequence: str) -> None:
+        """Send an escape sequence to the terminal, as Textual sends a copied text."""
+        if self._driver is not None and not self.is_headless and not self.is_web:
+            self._driver.write(sequence)
+
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""
         self.copy_to_clipboard(text)
@@ -431,31 +439,22 @@ class CtxtopApp(App[None]):
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
         """Show a summary whole."""
-        from .summary_rows import who_said
+        from .screens.summary import SummaryScreen
+        from .summary_report import Known
 
-        self._read(title, who_said(row), content=Content(row.text))
+        self.push_screen(SummaryScreen(row, Known(title), crumbs=(title,)))
 
     def open_agent(self, agent: Agent, title: str) -> None:
         """Show what an agent returned, whether that complies, and what it was given."""
         from .screens.agent import AgentScreen
 
-        self.push_screen(AgentScreen(agent, title))
+        self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
 
     def open_session(self, session: Session) -> None:
         """Show what is known of a session, and how."""
-        from .session_report import read_known
-
-        self.feed.ask(lambda db: read_known(db, session), self._open_report)
-
-    def _open_report(self, known: Known) -> None:
         from .screens.session import SessionScreen
 
-        self.push_screen(SessionScreen(known, self.size.width, self.now_ms()))
-
-    def _read(self, *crumbs: str, content: Content) -> None:
-        from .screens.reading import ReadingScreen
-
-        self.push_screen(ReadingScreen(*crumbs, content=content))
+        self.push_screen(SessionScreen(session))
 
 
 def run_dashboard(

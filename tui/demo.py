@@ -36,6 +36,7 @@ def run_demo(
     from .app import run_dashboard
 
     folder = _make()
+    top = folder.root.parent
     stop = threading.Event()
     writer = threading.Thread(target=DemoWriter(folder).run, args=(stop,), daemon=True)
     writer.start()
@@ -43,10 +44,12 @@ def run_demo(
     def tidy() -> None:
         stop.set()
         writer.join()
-        shutil.rmtree(folder.root.parent, ignore_errors=True)
+        shutil.rmtree(top, ignore_errors=True)
 
     try:
-        places = Places(folder.root, folder.root.parent / "state" / "store.db", chosen=True)
+        # A policy's file of its own: what is tried in the demo changes nothing elsewhere.
+        own = PolicySources(tuple(policy), {}, top / "config" / "config.toml")
+        places = Places(folder.root, _store(top), chosen=True, policy=own)
         settings = PolicySources(tuple(policy), dict(os.environ), user_file())
         return run_dashboard(
             places, "ctxtop demo", notice or "", tidy, settings=settings, mouse=mouse
@@ -56,11 +59,16 @@ def run_demo(
 
 
 def _make() -> DemoFolder:
-    from ..collectors.demo import make_demo, make_saves
+    from ..collectors.demo import make_demo, make_past, make_saves
 
     # mkdtemp makes it 0700; the store gets a folder beside Claude Code's.
     top = Path(tempfile.mkdtemp(prefix="ctxtop-demo-"))
     now = datetime.now(UTC)
     folder = make_demo(top / "claude", now)
     make_saves(folder.root, top / "work", now)
+    make_past(folder, _store(top), now)
     return folder
+
+
+def _store(top: Path) -> Path:
+    return top / "state" / "store.db"

@@ -1,4 +1,4 @@
-"""All that is known of saves, project by project, as a text to read."""
+"""All that is known of a project's saves, as a text to read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from textual.content import Content
 
 from ..core.saves.compat import Fit
 from ..core.saves.states import NEEDS_SOMEONE, SaveState
-from .formats import NOTHING, age, fit, middle, one_line, percent, tokens
-from .saves_words import band_words, noise_words, plugin_words
+from .formats import NOTHING, age, bar, fit, middle, one_line, percent, tokens
+from .log_rows import clock
+from .noise_meter import meter, most_of, of_most, sign
+from .saves_rows import MARKS, state_words
+from .saves_words import band_words, count_of, noise_words, plugin_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,18 +25,10 @@ _NAME: Final = 22
 _STATE: Final = 16
 _INDENT: Final = 4
 
-_MARKS: Final = {
-    SaveState.NONE: ("–", "$quiet"),
-    SaveState.TRIAGED: ("○", "$foreground"),
-    SaveState.SAVING: ("●", "$level-calm"),
-    SaveState.SAVED: ("✓", "$level-calm"),
-    SaveState.PARTIAL: ("▲", "bold $level-warning"),
-    SaveState.PENDING: ("▲", "bold $level-warning"),
-    SaveState.ORPHANED: ("✗", "bold $level-emergency"),
-    SaveState.FAILED_UNKNOWN: ("✗", "bold $level-emergency"),
-    SaveState.CORRUPT: ("✗", "bold $level-emergency"),
-}
-"""State is never told by colour alone."""
+_METER: Final = 24
+
+MOST_SAVES: Final = 20
+"""Of the history; the command lists all."""
 
 BEING_READ: Final = "claude-memory's files are being read …"
 
@@ -42,33 +37,87 @@ NO_SAVES: Final = (
 )
 
 
-def saves_report(report: SavesReport | None, width: int, now_ms: int) -> Content:
-    """Write the report for lines of `width` cells; None is one that was not read yet."""
-    if report is None:
-        return Content.styled(BEING_READ, "$quiet")
+def project_report(found: ProjectSave, width: int, now_ms: int) -> Content:
+    """Write all that is known of a project's saves for lines of `width` cells."""
+    lines = [*_project(found, width, now_ms)]
+    if found.saves:
+        lines += [Content(""), *_history(found, width, now_ms)]
+        lines += [Content(""), *_shares(found, width)]
+    lines += [each for part in (_rates(found), _phases(found)) if part for each in part]
+    return Content("\n").join(lines)
+
+
+def plugin_report(report: SavesReport, width: int) -> list[Content]:
+    """Write a line or more for each installation of the plugin."""
     lines: list[Content] = []
     for plugin in report.plugins:
         style = "bold $level-emergency" if plugin.fit is Fit.BROKEN else "$quiet"
         version = plugin.plugin.version or NOTHING
         words = f"{plugin.plugin.plugin_id} {version}: {plugin.why}"
         lines += _wrapped(one_line(words), style, 0, width)
-    if lines:
-        lines.append(Content(""))
-    if not report.projects:
-        return Content("\n").join([*lines, *_wrapped(NO_SAVES, "$quiet", 0, width)])
-    # Who needs somebody comes first, each group the newest first.
-    for found in sorted(report.projects, key=lambda each: not _needs_someone(each)):
-        lines += [*_project(found, width, now_ms), Content("")]
-    return Content("\n").join(lines[:-1])
+    return lines
 
 
-def _needs_someone(found: ProjectSave) -> bool:
-    return found.standing.state in NEEDS_SOMEONE
+def _history(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
+    yield Content.styled("its saves, the newest first", "bold $accent")
+    cells = min(_METER, max(10, width // 4))
+    for save in list(reversed(found.saves))[:MOST_SAVES]:
+        noise = save.noise
+        mark, style = sign(save)
+        yield Content.assemble(
+            (f"  {mark} ", style),
+            (f"{clock(noise.at, now_ms):>12}  ", "$quiet"),
+            meter(noise.tokens, most_of(save, "tokens"), cells),
+            (f" {of_most(save, 16)}  ", "$foreground"),
+            (f"{count_of(noise.lines, 'line')}, {count_of(noise.items, 'item')}", "$quiet"),
+        )
+    if len(found.saves) > MOST_SAVES:
+        yield Content.styled(f"    and {len(found.saves) - MOST_SAVES:,} before", "$quiet")
+
+
+def _shares(found: ProjectSave, width: int) -> Iterator[Content]:
+    """Say what the last save's noise was made of."""
+    noise = found.saves[-1].noise
+    yield Content.styled("what the last one put in", "bold $accent")
+    shares = sorted(noise.classes.items(), key=lambda each: -each[1].estimated_tokens)
+    in_all = sum(share.estimated_tokens for _, share in shares) or 1
+    cells = min(_METER, max(10, width // 4))
+    for name, share in shares:
+        ratio = share.estimated_tokens / in_all
+        yield Content.assemble(
+            (f"  {name.value.replace('_', ' '):<13} ", "$foreground"),
+            (f"{bar(ratio, cells):<{cells}}", "$accent"),
+            (f" {percent(ratio):>6}  ≈{tokens(share.estimated_tokens)} tokens, ", "$foreground"),
+            (f"{count_of(share.lines, 'line')}, {count_of(share.items, 'item')}", "$quiet"),
+        )
+
+
+def _rates(found: ProjectSave) -> list[Content]:
+    if not found.triggers:
+        return []
+    lines = [Content(""), Content.styled("what triage wanted to be saved", "bold $accent")]
+    for name, rate in found.triggers.items():
+        share = "" if rate.share is None else f"  {percent(rate.share)}"
+        lines.append(
+            Content.assemble((f"  {name:<20}", ""), (f"{rate.hits} of {rate.of}{share}", "$quiet"))
+        )
+    return lines
+
+
+def _phases(found: ProjectSave) -> list[Content]:
+    if not found.phases_ms:
+        return []
+    lines = [Content(""), Content.styled("how long each phase takes, in the mean", "bold $accent")]
+    for name, took in found.phases_ms.items():
+        lines.append(
+            Content.assemble((f"  {one_line(name):<20}", ""), (age(round(took)), "$quiet"))
+        )
+    return lines
 
 
 def _project(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
     standing = found.standing
-    mark, style = _MARKS[standing.state]
+    mark, style = MARKS[standing.state]
     seconds = found.age_s(now_ms)
     ago = NOTHING if seconds is None else f"{age(seconds * 1000)} ago"
     stale = "" if found.is_fresh or seconds is None else ", no longer fresh"
@@ -76,7 +125,7 @@ def _project(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
         (f"{mark} ", style),
         (fit(middle(one_line(found.name), _NAME), _NAME), "bold"),
         (" ", ""),
-        (f"{standing.state.value.replace('_', ' '):<{_STATE}}", style),
+        (f"{state_words(found):<{_STATE}}", style),
         (f"{ago}{stale}", "$quiet"),
     )
     for label, words, how in _facts(found):

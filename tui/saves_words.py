@@ -27,7 +27,7 @@ def is_bootstrap(error: str) -> bool:
 def noise_words(noise: Noise) -> str:
     """Write lines, items and tokens of one save."""
     sign = "≈" if noise.is_estimated else ""
-    counted = f"{_count(noise.lines, 'line')}, {_count(noise.items, 'item')}"
+    counted = f"{count_of(noise.lines, 'line')}, {count_of(noise.items, 'item')}"
     return f"{counted}, {sign}{tokens(noise.tokens)} tokens"
 
 
@@ -53,5 +53,6 @@ def plugin_words(said: PluginSays) -> str:
     return said.words or NOTHING
 
 
-def _count(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
+    """Write a number and its thing."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -2,7 +2,8 @@
 
 from .folder import make_demo
 from .model import DemoFolder, DemoSession
+from .past import make_past
 from .saves import make_saves
 from .writer import DemoWriter
 
-__all__ = ["DemoFolder", "DemoSession", "DemoWriter", "make_demo", "make_saves"]
+__all__ = ["DemoFolder", "DemoSession", "DemoWriter", "make_demo", "make_past", "make_saves"]

@@ -11,6 +11,7 @@ import msgspec
 
 from ..levels import Base, Level, Op, Threshold
 from ..prices import parse_price
+from ..quiet_hours import read_hours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,6 +139,21 @@ class Text(msgspec.Struct, frozen=True):
         if not isinstance(said, str) or not said.strip() or len(said) > TEXT_CHARS:
             raise BadValueError(f"a text of 1 to {TEXT_CHARS} characters")
         return said
+
+
+class Hours(msgspec.Struct, frozen=True):
+    """Two times of the day, or a word that stands for none."""
+
+    word: str
+
+    def read(self, said: object) -> str:
+        """Read them; written the same way whoever said them."""
+        if said == self.word:
+            return self.word
+        found = read_hours(said) if isinstance(said, str) else None
+        if found is None:
+            raise BadValueError(f"two times of the day, e.g. 22:00-07:00, or {self.word!r}")
+        return str(found)
 
 
 class Chords(msgspec.Struct, frozen=True):
@@ -337,11 +353,12 @@ def words(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ", ".join(_threshold_words(e) if isinstance(e, Threshold) else str(e) for e in value)
+        return ", ".join(threshold_words(e) if isinstance(e, Threshold) else str(e) for e in value)
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={size}" for name, size in value.items())
     return str(value)
 
 
-def _threshold_words(threshold: Threshold) -> str:
+def threshold_words(threshold: Threshold) -> str:
+    """Write a threshold as a variable takes it, and a file's list as well."""
     return f"{threshold.name}:{threshold.level}:{threshold.action}"

@@ -11,12 +11,13 @@ import msgspec
 
 from ..compliance.codes import Format
 from ..compliance.expected import RULES
-from ..levels import THRESHOLDS
+from ..levels import THRESHOLDS, Level
 from ..prompting import TEXTS
 from .kinds import (
     MOST_TOKENS,
     Chords,
     Flag,
+    Hours,
     Labels,
     Number,
     Prices,
@@ -99,6 +100,9 @@ _STEPS: Final = (
     "summarize",
     "dcp",
 )
+
+DESKTOPS: Final = (OFF, AUTO, "osc9", "osc777", "osc99", "notify-send", "osascript")
+"""Ways to a notification outside of the terminal; `auto` is the one that is known to work here."""
 
 _YES: Final = True
 _NO: Final = False
@@ -326,6 +330,20 @@ _KEYS: Final = (
         "",
         "where saves are looked for",
     ),
+    Key("notify.toast", Flag(), _YES, "", "notices appear in the dashboard's corner"),
+    Key("notify.bell", Flag(), _NO, "", "the terminal's bell rings"),
+    Key("notify.desktop", Word(DESKTOPS), OFF, "", "notices outside of the terminal, and how"),
+    Key(
+        "notify.level",
+        Word((*Level, OFF)),
+        Level.NOTICE.value,
+        "",
+        "the lowest level whose beginning is told",
+    ),
+    Key("notify.waiting", Flag(), _YES, "", "a session that waits for you is told"),
+    Key("notify.compactions", Flag(), _YES, "", "a compaction that happened is told"),
+    Key("notify.agents", Flag(), _NO, "", "an agent that broke its rule is told"),
+    Key("notify.quiet", Hours(OFF), OFF, "", "hours without bell and desktop, e.g. 22:00-07:00"),
 )
 
 KEYS: Final = {key.name: key for key in _KEYS}

@@ -61,6 +61,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("textual.app.wait_for_idle", soon)
     monkeypatch.setattr("textual.pilot.wait_for_idle", soon)
+    monkeypatch.setattr("ctxtop.tui.herald.GATHER_S", 0.05)
 
 
 @pytest.fixture

@@ -176,7 +176,7 @@ async def test_columns_begin_at_the_same_cell_whatever_the_title(
         rows = it.lines[region.y : region.y + len(TITLES)]
         assert len({starts(row, "45 %") for row in rows}) == 1, rows
         whole(it)
-        for row in pane._shown:
+        for row in pane.shown:
             assert row.content.cell_length == pane.room
 
 

@@ -44,7 +44,7 @@ async def test_words_are_looked_for_and_esc_shows_all_again(demo: Stage) -> None
         assert HERE in it.words
         assert len(it.app.screen_stack) == 3
         await it.press("escape")
-        assert it.app.screen is it.app.fleet
+        assert it.is_home
 
 
 async def test_it_scrolls_where_it_is_long(demo: Stage) -> None:

@@ -113,9 +113,11 @@ async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
         await it.until(lambda: len(it.toasts) == 1, SOON_S)
         append(path, boundary(8_000, 2))
         await it.until(lambda: "≈4 %" in it.words and "↻1" in it.words, SOON_S)
-        append(path, answer(151_000, 3))
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
-        assert all(toast.startswith("notice: 70 % reached") for toast in it.toasts)
+        append(path, answer(151_000, 3))
+        await it.until(lambda: len(it.toasts) == 3, SOON_S)
+        heads = [toast.partition("\n")[0] for toast in it.toasts]
+        assert heads == ["notice: 70 % reached", "compacted", "notice: 70 % reached"]
 
 
 async def test_a_level_is_told_when_another_ctxtop_stored_it(
@@ -284,7 +286,7 @@ async def test_the_demo_s_own_writer_is_followed_for_a_round(demo: Stage) -> Non
 
 
 def agents_of(it: Opened, session: DemoSession) -> int:
-    return next(one.agents for one in it.app.fleet._shown if one.session_id == session.session_id)
+    return next(one.agents for one in it.app.fleet.shown if one.session_id == session.session_id)
 
 
 async def told(it: Opened, *levels: str) -> None:

@@ -1,10 +1,11 @@
-"""The saves' report: every state with its reason, on both sizes, and it follows what happens."""
+"""The saves' page: every state, the noise as a meter, a project whole, and what happens."""
 
 from __future__ import annotations
 
 import json
 import os
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,18 +15,16 @@ from ctxtop.core.saves.states import SaveState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.saves_feed import SavesFeed
-from ctxtop.tui.screens.saves import CRUMB
+from ctxtop.tui.screens.saves import CRUMB, ProjectSaveScreen
+from ctxtop.tui.widgets.row_list import RowList
+from rich.cells import cell_len
 from textual.widgets import Footer
 
-from .comparing import compare
+from .comparing import compare, every_look, named
 from .support import NOW, NOW_MS, Stage, opened
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .support import Opened
-
-SIZES = ((80, 24), (120, 40))
 
 
 @pytest.fixture
@@ -36,17 +35,29 @@ def work(stage: Stage, tmp_path: Path) -> Path:
     return place
 
 
-def section(it: Opened, name: str) -> list[str]:
-    """The lines of one project."""
-    lines = it.text.split("\n")
-    start = next(n for n, line in enumerate(lines) if line[2:].startswith(name))
-    rest = lines[start:]
-    return rest[: rest.index("")] if "" in rest else rest
+def line(it: Opened, name: str) -> str:
+    """The line of one project."""
+    rows = it.app.screen.query_one(RowList).shown
+    return next(row.content.plain for row in rows if row.key.endswith(f"/{name}"))
+
+
+async def measured(it: Opened) -> None:
+    await it.until(lambda: it.app.view and it.app.view.saves and _measured(it))
+
+
+async def detail(it: Opened, name: str) -> str:
+    """Open all that is known of a project."""
+    pane = it.app.screen.query_one(RowList)
+    keys = [row.key for row in pane.shown]
+    pane.rows.highlighted = next(n for n, key in enumerate(keys) if key.endswith(f"/{name}"))
+    await it.press("enter")
+    await it.until(lambda: isinstance(it.app.screen, ProjectSaveScreen))
+    return it.text
 
 
 async def test_every_state_is_named_with_its_reason(stage: Stage, work: Path) -> None:
     async with opened(stage) as it:
-        await it.press("m")
+        await it.press("M")
         assert CRUMB in it.lines[0]
         for story, state in (
             ("ledger", "saved"),
@@ -58,34 +69,86 @@ async def test_every_state_is_named_with_its_reason(stage: Stage, work: Path) ->
             ("router", "saving"),
             ("docs", "triaged"),
         ):
-            head, why, *_ = section(it, story)
-            assert state in head
-            assert "why" in why
-        assert "counts an empty list" in " ".join(section(it, "search"))
-        assert 'counts ["all"] as one' in " ".join(section(it, "billing"))
-        assert "env" not in " ".join(section(it, "ledger"))
+            assert state in line(it, story)
+        assert "counts an empty list" in await detail(it, "search")
         await it.press("escape")
+        assert 'counts ["all"] as one' in await detail(it, "billing")
+        assert "why" in it.text
+        await it.press("escape")
+        assert "env" not in await detail(it, "ledger")
+        await it.press("escape", "escape")
         assert it.app.screen is it.app.fleet
+
+
+async def test_who_needs_somebody_comes_first(stage: Stage, work: Path) -> None:
+    async with opened(stage) as it:
+        await it.press("m")
+        marks = [row.content.plain[0] for row in it.app.screen.query_one(RowList).shown]
+        needing = [mark in "▲✗" for mark in marks]
+        assert needing == sorted(needing, reverse=True)
+        await it.press("y")
+        assert it.app.clipboard.startswith(str(work))
+
+
+async def test_the_noise_is_a_meter_against_what_is_expected(stage: Stage, work: Path) -> None:
+    async with opened(stage) as it:
+        await measured(it)
+        await it.press("M")
+        saves = it.app.view.saves if it.app.view else None
+        assert saves is not None
+        for found in saves.projects:
+            last, words = found.saves[-1], line(it, Path(found.project).name)
+            assert f"{last.noise.lines:,}" in words
+            assert (
+                "✗" if any(each.is_expected and not each.is_met for each in last.bands) else "✓"
+            ) in words[1:]
+        text = await detail(it, "parser")
+        assert "its saves, the newest first" in text
+        assert "what the last one put in" in text
+        assert "≈" in text
 
 
 async def test_hostile_titles_are_shown_as_they_are(stage: Stage, work: Path) -> None:
     async with opened(stage) as it:
         await it.press("m")
-        parser = "\n".join(section(it, "parser"))
+        assert "Use [red]J" in line(it, "parser")
+        parser = await detail(it, "parser")
         assert "Use [red]JWT[/red] [/] [31mnow" in parser
         assert "\x1b" not in it.text
         assert "\u202e" not in it.text
         assert "fired again  2 times" in parser
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40"])
-async def test_it_fits_and_looks_the_same(stage: Stage, work: Path, size: tuple[int, int]) -> None:
+@every_look
+async def test_how_it_looks(stage: Stage, work: Path, size: tuple[int, int], theme: str) -> None:
     async with opened(stage, size) as it:
-        await it.until(lambda: it.app.view and it.app.view.saves and _measured(it))
-        await it.press("m")
-        assert all(len(line) <= size[0] - 6 for line in it.text.split("\n"))
+        it.app.theme = theme
+        await measured(it)
+        await it.press("M")
         assert it.app.screen.query_one(Footer).region.bottom == size[1]
-        compare(it, f"saves-{size[0]}x{size[1]}")
+        compare(it, named("saves", size, theme))
+
+
+@every_look
+async def test_how_a_project_looks(
+    stage: Stage, work: Path, size: tuple[int, int], theme: str
+) -> None:
+    async with opened(stage, size) as it:
+        it.app.theme = theme
+        await measured(it)
+        await it.press("M")
+        await detail(it, "parser")
+        assert all(cell_len(line) <= size[0] - 6 for line in it.text.split("\n"))
+        compare(it, named("saves-project", size, theme))
+
+
+@pytest.mark.parametrize("size", [(60, 20), (240, 70)])
+async def test_it_fits_any_terminal(stage: Stage, work: Path, size: tuple[int, int]) -> None:
+    async with opened(stage) as it:
+        await it.press("M")
+        await it.resize(size)
+        await it.until(lambda: all(cell_len(line) == size[0] for line in it.lines))
+        assert "corrupt" in line(it, "assets")
 
 
 def _measured(it: Opened) -> bool:
@@ -96,11 +159,14 @@ def _measured(it: Opened) -> bool:
 async def test_it_follows_what_happens(stage: Stage, work: Path) -> None:
     async with opened(stage) as it:
         await it.press("m")
-        assert "triaged" in section(it, "docs")[0]
+        assert "triaged" in line(it, "docs")
         stage.clock.ms = NOW_MS + 302_000
-        await it.until(lambda: "orphaned" in section(it, "docs")[0])
+        await it.until(lambda: "orphaned" in line(it, "docs"))
+        await detail(it, "docs")
         put(work / "docs", "last-save-result.json", {"categories": ["decision"], "titles": ["x"]})
-        await it.until(lambda: "saved" in section(it, "docs")[0], 20)
+        await it.until(lambda: "✓ docs" in it.text, 20)
+        await it.press("escape")
+        assert "saved" in line(it, "docs")
 
 
 async def test_what_may_be_lost_is_told_once_and_until_it_is_over(stage: Stage, work: Path) -> None:
@@ -119,7 +185,7 @@ async def test_what_may_be_lost_is_told_once_and_until_it_is_over(stage: Stage, 
 async def test_a_folder_without_saves(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("m", "m")
-        assert "No save of claude-memory was seen yet" in it.text
+        assert "No save of claude-memory was seen yet" in it.words
         await it.press("escape")
         assert it.app.screen is it.app.fleet
 

@@ -18,10 +18,11 @@ from ...core.saves.report import read_saves
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ...core.store.surroundings_queries import project_folders
+from ..formats import plural
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .asking_checks import measurement_check, requests_check
-from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
+from .checks import Check, folder_checks, is_link, machine_checks, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .recovery_checks import recovery_checks
@@ -29,6 +30,7 @@ from .report import say_all, words
 from .surroundings_checks import saves_checks, surroundings_checks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ...core.saves.report import SavesReport
@@ -41,7 +43,7 @@ NAMED: Final = 5
 
 def check_all(places: Places) -> list[Check]:
     """Look at everything, with the store as it is."""
-    return _all_checks(places, None)
+    return list(each_check(places))
 
 
 def scan_and_check_all(places: Places) -> list[Check]:
@@ -52,19 +54,18 @@ def scan_and_check_all(places: Places) -> list[Check]:
             say_all(bring_up_to_date(places).notices)
     except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
         failure = words(error)
-    return _all_checks(places, failure)
+    return list(each_check(places, failure))
 
 
-def _all_checks(places: Places, failure: str | None) -> list[Check]:
+def each_check(places: Places, failure: str | None = None) -> Iterator[Check]:
+    """Make one check after the other; `failure` is what the scan before them met."""
+    yield from folder_checks(places)
     store, parts = _look_into(places, failure)
-    return [
-        *folder_checks(places),
-        *store,
-        disk_check(places.store),
-        *log_checks(places.store, parts),
-        requests_check(places.store),
-        *machine_checks(),
-    ]
+    yield from store
+    yield disk_check(places.store)
+    yield from log_checks(places.store, parts)
+    yield requests_check(places.store)
+    yield from machine_checks()
 
 
 def _saves(db: sqlite3.Connection, places: Places) -> SavesReport:

@@ -1,0 +1,227 @@
+"""Changing one key of a policy's file, with its comments and its order, and taking that back."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from collections.abc import MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from ..core.levels import Threshold
+from ..core.policy.kinds import plain, threshold_words
+from ..core.policy.layers import ROOT, flatten
+from .clean import clean_text
+from .install.refused import NotSafeError
+from .install.settings_file import read_settings_file, write_new, write_settings_file
+from .regular import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..core.policy.kinds import Value
+    from .install.settings_file import SettingsFile
+
+Table = MutableMapping[str, object]
+"""A table of a file that is kept with its comments."""
+
+KEPT: Final = 20
+"""Earlier contents that are kept: what a person takes back is the last few changes."""
+
+LARGEST: Final = 4 << 20
+"""Bytes of the file of earlier contents; twenty of the largest policies make less."""
+
+CONTEXT_LINES: Final = 2
+"""Lines around a change that are shown."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a file would say."""
+
+    file: SettingsFile
+    key: str
+    after: bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """The file says so already."""
+        return self.after == (self.file.data or b"")
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A change that was made, and what stood there before."""
+
+    path: str
+    key: str
+    before: bytes | None
+    """None where there was no file."""
+    after_sha256: str
+
+
+def plan_value(path: Path, roots: Sequence[Path], key: str, value: Value | None) -> Change:
+    """Work out the file that says a value, or None: that no longer says it.
+
+    `roots` are the folders into which the file may be a link. Raises NotSafeError where the
+    file cannot be changed without losing something, OSError where it cannot be read.
+    """
+    file = read_settings_file(path, roots)
+    try:
+        text = (file.data or b"").decode()
+        before = flatten(tomllib.loads(text))
+        expected = {name: each for name, each in before.items() if name != key}
+        if value is not None:
+            expected[key] = _told(value)
+        for after in _changed(text, key, value):
+            if _says(after) == expected:
+                return Change(file, key, after.encode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError) as error:
+        raise NotSafeError(f"{path} is not TOML ({error}): mend it by hand") from error
+    raise NotSafeError(f"{path} is written in a way that {key} cannot be changed in: edit it")
+
+
+def difference(change: Change) -> list[str]:
+    """Show a change as lines that go (-), that come (+), and what stands around them."""
+    old, new = ((change.file.data or b"").decode(), change.after.decode())
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=CONTEXT_LINES)
+    # The two names of the file and the places of the parts say nothing here.
+    return [clean_text(line) for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+class Changes:
+    """The changes that ctxtop made to policies' files; kept beside its store."""
+
+    def __init__(self, store: Path) -> None:
+        self._path: Final = store.with_name(f"{store.name}.policy.json")
+
+    def make(self, change: Change) -> None:
+        """Write what was worked out; what stood there before is kept first.
+
+        Raises NotSafeError where the file was changed meanwhile, OSError where it cannot be
+        written; then nothing has changed.
+        """
+        written = Written(str(change.file.path), change.key, change.file.data, _sha(change.after))
+        earlier = self.all()
+        self._keep((*earlier, written)[-KEPT:])
+        try:
+            write_settings_file(change.file, change.after)
+        except BaseException:
+            self._keep(earlier)
+            raise
+
+    def last(self) -> Written | None:
+        """Give the newest change that was not taken back."""
+        return next(reversed(self.all()), None)
+
+    def plan_back(self, written: Written, roots: Sequence[Path]) -> Change:
+        """Work out the file as it was before.
+
+        Raises NotSafeError where somebody changed it since, OSError where it cannot be read.
+        """
+        file = read_settings_file(Path(written.path), roots)
+        if _sha(file.data or b"") != written.after_sha256:
+            raise NotSafeError(f"{written.path} was changed since: edit it by hand")
+        return Change(file, written.key, written.before or b"")
+
+    def take_back(self, written: Written, change: Change) -> None:
+        """Write the file as it was; one that was not there goes. Raises as `make` does."""
+        write_settings_file(change.file, written.before)
+        self._keep(tuple(each for each in self.all() if each != written))
+
+    def all(self) -> tuple[Written, ...]:
+        """List them, oldest first; a file that cannot be read remembers nothing."""
+        with suppress(OSError, msgspec.DecodeError), open_regular(self._path) as file:
+            return msgspec.json.decode(file.read(LARGEST), type=tuple[Written, ...])
+        return ()
+
+    def _keep(self, changes: tuple[Written, ...]) -> None:
+        write_new(self._path, msgspec.json.encode(changes))
+
+
+def _says(text: str) -> dict[str, object] | None:
+    try:
+        return flatten(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _told(value: Value) -> object:
+    """Give a value as a file has it: thresholds as words, which are read more easily."""
+    if isinstance(value, tuple) and any(isinstance(each, Threshold) for each in value):
+        return [threshold_words(each) for each in value if isinstance(each, Threshold)]
+    return plain(value)
+
+
+def _changed(text: str, key: str, value: Value | None) -> Iterator[str]:
+    """Write the text with the change, the way that moves the least first."""
+    document: Table = tomlkit.parse(text)
+    places = list(_places(document, key.split(".")))
+    *parents, name = key.split(".")
+    for table, at in places:
+        if value is None:
+            del table[at]
+        else:
+            table[at] = _item(value)
+    if value is not None and not places:
+        yield from _inserted(
+            text, parents or [ROOT], f"{name} = {tomlkit.item(_item(value)).as_string()}"
+        )
+        _table(document, parents or [ROOT])[name] = _item(value)
+    yield tomlkit.dumps(document)
+
+
+def _inserted(text: str, parents: list[str], said: str) -> Iterator[str]:
+    """Add a line to the first lines of its table: a comment after them is the next table's."""
+    lines = text.splitlines(keepends=True)
+    header = f"[{'.'.join(parents)}]"
+    for number, line in enumerate(lines):
+        if line.partition("#")[0].strip() == header:
+            at = number + 1
+            while at < len(lines) and lines[at].strip() and lines[at].lstrip()[0] not in "#[":
+                at += 1
+            end = "\r\n" if line.endswith("\r\n") else "\n"
+            before = "".join(lines[:at])
+            joined = before if before.endswith("\n") else before + end
+            yield f"{joined}{said}{end}{''.join(lines[at:])}"
+
+
+def _item(value: Value) -> object:
+    told = _told(value)
+    if isinstance(told, dict):
+        table = tomlkit.inline_table()
+        table.update(told)
+        return table
+    return told
+
+
+def _places(table: Table, parts: list[str]) -> Iterator[tuple[Table, str]]:
+    """Find where a key is said: `[a] b.c`, `[a.b] c`, and the same below `[policy]`."""
+    if len(parts) == 1 and parts[0] in table:
+        yield table, parts[0]
+    below = table.get(parts[0]) if len(parts) > 1 else None
+    if isinstance(below, MutableMapping):
+        yield from _places(below, parts[1:])
+    root = table.get(ROOT)
+    if isinstance(root, MutableMapping):
+        yield from _places(root, parts)
+
+
+def _table(document: Table, names: list[str]) -> Table:
+    table = document
+    for name in names:
+        if name not in table:
+            table[name] = tomlkit.table()
+        below = table[name]
+        if not isinstance(below, MutableMapping):
+            raise NotSafeError(f"{name} is a value there, and no table: edit it by hand")
+        table = below
+    return table

@@ -1,0 +1,115 @@
+"""`ctxtop log`, `ctxtop policy set` and `unset`, and `ctxtop notify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.demo import make_demo, make_past
+
+from .support import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .ended import Ended
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call_ctxtop: Callable[..., Ended]
+) -> Callable[..., Ended]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    root, store = tmp_path / ".claude", tmp_path / "state" / "store.db"
+    monkeypatch.setenv("CTXTOP_DB", str(store))
+    make_past(make_demo(root, NOW), store, NOW)
+    return call_ctxtop
+
+
+def test_the_log_is_sorted_and_says_all_in_json(run: Callable[..., Ended]) -> None:
+    ended = run("log", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    assert {"bad line", "unknown", "level", "compaction", "automatic", "hook", "store"} <= {
+        each["source"] for each in ended.json
+    }
+    times = [each["at"] or "" for each in ended.json]
+    assert times == sorted(times, reverse=True)
+    bad = next(each for each in ended.json if each["source"] == "bad line")
+    assert set(bad) == {"at", "level", "source", "where", "what", "detail", "session_id"}
+    assert bad["level"] == "warning"
+    assert bad["session_id"] in bad["detail"]
+    assert "offset" in bad["detail"]
+
+
+def test_the_log_s_table_is_chosen_by_level_and_words(run: Callable[..., Ended]) -> None:
+    ended = run("log", "--level", "trouble")
+    assert ended.code == 0
+    assert all("trouble" in line for line in ended.out.splitlines()[1:])
+    found = run("log", "--search", "weather !hook", "--no-scan").out.splitlines()
+    assert len(found) == 2
+    assert "weather-report" in found[1]
+    assert "nothing like that" in run("log", "--search", "qqqq", "--no-scan").out
+    assert "\x1b" not in run("log", "--no-scan").out
+
+
+def test_a_value_is_set_shown_and_unset(run: Callable[..., Ended], tmp_path: Path) -> None:
+    file = tmp_path / "xdg" / "ctxtop" / "config.toml"
+    dry = run("policy", "set", "notify.bell", "on", "--dry-run", "--json")
+    assert dry.json == {
+        "file": str(file),
+        "key": "notify.bell",
+        "written": False,
+        "difference": ["+[notify]", "+bell = true"],
+    }
+    assert not file.exists()
+    assert run("policy", "set", "notify.bell", "on").out.splitlines() == [
+        str(file),
+        "+[notify]",
+        "+bell = true",
+    ]
+    assert file.read_text() == "[notify]\nbell = true\n"
+    assert "says so already" in run("policy", "set", "notify.bell", "true").out
+    assert "notify.bell" in run("policy").out
+    assert run("policy", "unset", "notify.bell").code == 0
+    assert file.read_text() == "[notify]\n"
+
+
+def test_a_project_s_file_is_the_one_here(run: Callable[..., Ended], tmp_path: Path) -> None:
+    assert run("policy", "set", "--project", "compact.min_tokens", "7").code == 0
+    assert (tmp_path / "here" / ".ctxtop.toml").read_text() == "[compact]\nmin_tokens = 7\n"
+    found = run("policy", "--json").json["policy"]
+    said = next(each for each in found if each["key"] == "compact.min_tokens")
+    assert (said["value"], said["origin"]) == (7, "project_file")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("no.such", "1"), "no key 'no.such'"),
+        (("mode", "sometimes"), "mode: 'sometimes' is not taken: give one of observe"),
+    ],
+)
+def test_what_is_not_taken_is_one_line(
+    run: Callable[..., Ended], words: tuple[str, str], said: str
+) -> None:
+    ended = run("policy", "set", *words)
+    assert ended.code == 1
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_notify_says_how_it_tells(run: Callable[..., Ended]) -> None:
+    assert run("notify").out == "told by toast\n"
+    assert run("policy", "set", "notify.quiet", "22:00-7:00").code == 0
+    assert run("notify", "--test", "--json").json == {
+        "toast": True,
+        "bell": False,
+        "desktop": "off",
+        "condition": None,
+        "quiet": "22:00-07:00",
+        "tested": True,
+    }

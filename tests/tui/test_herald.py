@@ -1,0 +1,146 @@
+"""Notices of a running dashboard: by toast, bell and desktop, once, together, in quiet hours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.automation import BY_ITSELF
+from ctxtop.collectors.folder import Trouble
+from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.tui import channels, herald
+from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.messages import Noted
+from ctxtop.tui.notices import Kind, Notice
+from ctxtop.tui.one_bell import OneBell
+from msgspec.structs import replace
+
+from .support import Stage, opened
+from .writing import answer, append, prompt, session_file
+
+if TYPE_CHECKING:
+    from .support import Opened
+
+
+class Heard(list[str]):
+    """What the terminal was given, and the programs that were run."""
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    said = Heard()
+
+    def run(program: channels.Program) -> str:
+        said.append(program.words[0])
+        return "no bus"
+
+    monkeypatch.setattr(CtxtopApp, "bell", lambda _: said.append("bell"))
+    monkeypatch.setattr(CtxtopApp, "write_sequence", lambda _, text: said.append(text))
+    monkeypatch.setattr(channels, "run", run)
+    monkeypatch.setattr(channels, "environment", dict)
+    return said
+
+
+def want(stage: Stage, **values: str) -> None:
+    said = tuple((f"notify.{name}", value) for name, value in values.items())
+    stage.places = replace(stage.places, policy=PolicySources(command_line=said))
+
+
+def tell(it: Opened, *keys: str) -> None:
+    for key in keys:
+        it.app.herald.tell(Notice(Kind.DONE, key, "done", f"job {key}", subject=f"job {key}"))
+
+
+async def test_a_test_notice_takes_every_way_that_is_on(stage: Stage, heard: Heard) -> None:
+    want(stage, bell="on", desktop="osc9")
+    async with opened(stage) as it:
+        it.app.herald.test()
+        await it.until(lambda: len(heard) == 2)
+        assert heard[0] == "bell"
+        assert heard[1].startswith("\x1b]9;ctxtop: a test")
+        assert "told by toast, bell, osc9" in it.toasts[0]
+
+
+async def test_it_stands_in_the_palette(stage: Stage, heard: Heard) -> None:
+    async with opened(stage) as it:
+        await it.press("colon")
+        await it.press(*"test notice")
+        await it.until(lambda: "Send a test notice" in it.words)
+        await it.press("enter", "enter")
+        await it.until(lambda: it.toasts)
+        assert heard == []
+
+
+async def test_what_is_off_says_nothing(stage: Stage, heard: Heard) -> None:
+    want(stage, toast="off")
+    async with opened(stage) as it:
+        tell(it, "a")
+        it.app.herald.test()
+        await it.calm()
+        assert (it.toasts, heard) == ([], [])
+
+
+async def test_in_quiet_hours_there_are_toasts_alone(stage: Stage, heard: Heard) -> None:
+    want(stage, bell="on", desktop="osc9", quiet="00:00-23:59")
+    async with opened(stage) as it:
+        it.app.herald.test()
+        await it.until(lambda: it.toasts)
+        assert "silent now" in it.toasts[0]
+        assert heard == []
+
+
+async def test_the_same_is_told_once_and_many_as_one(stage: Stage, heard: Heard) -> None:
+    async with opened(stage) as it:
+        tell(it, *"abcdefghij", *"abc")
+        await it.until(lambda: it.toasts)
+        assert it.toasts == ["10 jobs are done\njob a, job b, job c and 7 more"]
+        tell(it, "a")
+        tell(it, "k")
+        await it.until(lambda: len(it.toasts) == 2)
+        assert it.toasts[1] == "done\njob k"
+
+
+async def test_another_dashboard_on_this_store_rings_already(stage: Stage, heard: Heard) -> None:
+    want(stage, bell="on")
+    async with opened(stage) as it:
+        other = OneBell(stage.places.store)
+        assert other.is_ours()
+        tell(it, "a")
+        await it.until(lambda: it.toasts)
+        await it.calm()
+        assert heard == []
+        other.release()
+        tell(it, "b")
+        await it.until(lambda: heard == ["bell"])
+
+
+async def test_a_program_that_fails_stands_in_the_log(stage: Stage, heard: Heard) -> None:
+    want(stage, desktop="notify-send")
+    async with opened(stage) as it:
+        tell(it, "a")
+        await it.until(lambda: heard == ["notify-send"])
+        happened = it.app.herald.happened
+        await it.until(lambda: any(each.words == "no bus" for each in happened.all))
+
+
+async def test_ten_sessions_that_reach_a_level_are_one_notice(
+    stage: Stage, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(herald, "GATHER_S", 1.0)
+    for number in range(10):
+        append(session_file(stage.root, number), prompt(f"Job {number}"), answer(100_000))
+    async with opened(stage) as it:
+        for number in range(10):
+            append(session_file(stage.root, number), answer(150_000, 1))
+        await it.until(lambda: it.toasts, 20)
+        assert len(it.toasts) < 5
+        assert any("contexts reached a level" in toast for toast in it.toasts)
+
+
+async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> None:
+    async with opened(stage) as it:
+        it.app.post_message(Noted(Trouble(f"compacted session a {BY_ITSELF}", "≈ 9k", "undo: x")))
+        await it.until(lambda: it.toasts)
+        assert "undo: x" in it.toasts[0]
+        # Its run is in the store, which the log reads.
+        assert it.app.herald.happened.all == ()

@@ -1,0 +1,258 @@
+"""What a person is told of while ctxtop watches: found in two views, gathered, and kept quiet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Final
+
+from ..core.levels import Base, Level
+from ..core.policy.schema import OFF
+from ..core.quiet_hours import QuietHours, read_hours
+from ..core.sessions import Status
+from .formats import one_line, percent, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import time
+
+    from ..collectors.folder import Trouble
+    from ..core.policy.policy import Policy
+    from ..core.sessions import Session
+    from ..core.warning_log import ContextWarning
+    from .view import View
+
+ALONE: Final = 2
+"""Notices of a kind that are told one by one; more at once are one notice with their number."""
+
+NAMED: Final = 3
+"""Sessions that such a notice names."""
+
+
+class Weight(IntEnum):
+    """How much something matters, rising."""
+
+    NOTE = 0
+    WARNING = 1
+    TROUBLE = 2
+
+
+class Kind(StrEnum):
+    """What happened; a person can switch each off."""
+
+    LEVEL = "level"
+    WAITING = "waiting"
+    COMPACTION = "compaction"
+    AGENT = "agent"
+    TOO_LONG = "too_long"
+    AUTOMATIC = "automatic"
+    DONE = "done"
+    NOTED = "noted"
+    TEST = "test"
+
+
+_SEVERAL: Final = {
+    Kind.LEVEL: "contexts reached a level",
+    Kind.WAITING: "sessions wait for you",
+    Kind.COMPACTION: "contexts were compacted",
+    Kind.AGENT: "sessions have agents that broke their rule",
+    Kind.TOO_LONG: "sessions ended in a prompt that is too long",
+    Kind.AUTOMATIC: "automatic runs have ended",
+    Kind.DONE: "jobs are done",
+    Kind.NOTED: "things happened",
+    Kind.TEST: "tests",
+}
+
+WEIGHTS: Final = {
+    Level.NOTICE: Weight.NOTE,
+    Level.WARNING: Weight.WARNING,
+    Level.HIGH: Weight.WARNING,
+    Level.EMERGENCY: Weight.TROUBLE,
+    Level.OVERFLOW: Weight.TROUBLE,
+}
+"""How much a level matters, by what its colour shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to tell; its words hold nothing that a terminal could obey."""
+
+    kind: Kind
+    key: str
+    """The event: it is told once."""
+    title: str
+    words: str
+    weight: Weight = Weight.NOTE
+    subject: str = ""
+    """Whose it is, where several are told as one."""
+    level: Level | None = None
+    """The one that was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person wants to be told of, and how."""
+
+    toast: bool
+    bell: bool
+    desktop: str
+    level: Level | None
+    """The lowest one; None for none."""
+    waiting: bool
+    compactions: bool
+    agents: bool
+    quiet: QuietHours | None
+
+    def wants(self, notice: Notice) -> bool:
+        """Say whether a notice is one of those."""
+        if notice.level is not None:
+            return self.level is not None and not _is_lower(notice.level, self.level)
+        switches = {
+            Kind.WAITING: self.waiting,
+            Kind.COMPACTION: self.compactions,
+            Kind.AGENT: self.agents,
+        }
+        return switches.get(notice.kind, True)
+
+    def is_quiet(self, now: time) -> bool:
+        """Say whether bell and desktop are silent at this moment of the day."""
+        return self.quiet is not None and self.quiet.hold(now)
+
+
+def wanted_of(policy: Policy) -> Wanted:
+    """Read what a policy says of notices."""
+    level = policy.text("notify.level")
+    return Wanted(
+        toast=policy.flag("notify.toast"),
+        bell=policy.flag("notify.bell"),
+        desktop=policy.text("notify.desktop"),
+        level=Level(level) if level in set(Level) else None,
+        waiting=policy.flag("notify.waiting"),
+        compactions=policy.flag("notify.compactions"),
+        agents=policy.flag("notify.agents"),
+        quiet=read_hours(policy.text("notify.quiet")),
+    )
+
+
+def _is_lower(level: Level, than: Level) -> bool:
+    rising = list(Level)
+    return rising.index(level) < rising.index(than)
+
+
+def of_level(title: str, found: ContextWarning) -> Notice:
+    """Tell that a context reached a level."""
+    warning = found.warning
+    in_use = warning.point.tokens or 0
+    whose = "an agent of " if found.agent_id else ""
+    reached = percent(warning.threshold)
+    if warning.line.of is Base.TOKENS and warning.ratio:
+        reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
+    name = f"{whose}{one_line(title)}"
+    return Notice(
+        Kind.LEVEL,
+        f"level {found.number}",
+        f"{warning.level.value}: {reached} reached",
+        f"{name}\n{percent(warning.ratio)} of the window is in use",
+        WEIGHTS[warning.level.severity],
+        name,
+        warning.level,
+    )
+
+
+def of_note(notice: Trouble, kind: Kind) -> Notice:
+    """Tell what the collector noted."""
+    words = one_line(str(notice))
+    return Notice(kind, words, one_line(notice.place), words, subject=one_line(notice.place))
+
+
+def of_test(now_ms: int) -> Notice:
+    """Make one for trying the ways; `now_ms` (since 1970) makes it another each time."""
+    return Notice(Kind.TEST, f"test {now_ms}", "a test", "this is how ctxtop tells you of things")
+
+
+def ways_in_words(wanted: Wanted, desktop: str, said: str) -> str:
+    """Say which ways a notice takes; `desktop` is the one that was chosen, `said` its condition."""
+    ways = [name for name, is_on in (("toast", wanted.toast), ("bell", wanted.bell)) if is_on]
+    if desktop != OFF:
+        ways.append(f"{desktop} ({said})" if said else desktop)
+    if not ways:
+        return "every way is off: see notify.toast, notify.bell and notify.desktop"
+    return f"told by {', '.join(ways)}"
+
+
+def between(before: View, after: View, since_ms: int) -> Iterator[Notice]:
+    """Find what happened between two views; what is older than `since_ms` is not new.
+
+    Times are milliseconds since 1970. Nothing is found before the first scan is over.
+    """
+    if not before.scanned:
+        return
+    known = {each.session_id: each for each in before.sessions}
+    for session in after.sessions:
+        yield from _of_session(known.get(session.session_id), session, since_ms)
+
+
+def _of_session(before: Session | None, now: Session, since_ms: int) -> Iterator[Notice]:
+    if before is now or (before is None and (now.last_activity_at or 0) < since_ms):
+        return
+    name, started = one_line(now.title), now.session_id[:8]
+    if now.status is Status.WAITING and (before is None or before.status is not Status.WAITING):
+        what = f"\n{one_line(now.doing.what)}" if now.doing and now.doing.what else ""
+        key = f"waiting {now.session_id} {now.last_activity_at}"
+        yield Notice(Kind.WAITING, key, "waits for you", f"{name}{what}", Weight.WARNING, name)
+    if now.too_long and (before is None or before.too_long is None):
+        key = f"too long {now.session_id} {now.last_activity_at}"
+        words = f"{name}\nr recovers it, or `ctxtop recover {started}`"
+        yield Notice(Kind.TOO_LONG, key, "the prompt is too long", words, Weight.TROUBLE, name)
+    if before is None:
+        return
+    if now.compactions > before.compactions:
+        left = now.context.tokens
+        words = f"{name}\n{tokens(before.context.tokens)} → {tokens(left)} tokens"
+        key = f"compaction {now.session_id} {now.compactions}"
+        yield Notice(Kind.COMPACTION, key, "compacted", words, subject=name)
+    failed, earlier = now.agents_failed or 0, before.agents_failed or 0
+    if failed > earlier:
+        count = "an agent" if failed - earlier == 1 else f"{failed - earlier} agents"
+        words = f"{name}\n{count} did not compress the result"
+        key = f"agents {now.session_id} {failed}"
+        yield Notice(Kind.AGENT, key, "a rule was broken", words, Weight.WARNING, name)
+
+
+def gather(notices: Sequence[Notice]) -> list[Notice]:
+    """Make one notice of many of a kind that came together; their order stays."""
+    by_kind: dict[Kind, list[Notice]] = {}
+    for each in notices:
+        by_kind.setdefault(each.kind, []).append(each)
+    found: list[Notice] = []
+    for kind, same in by_kind.items():
+        found += same if len(same) <= ALONE else [_several(kind, same)]
+    return found
+
+
+def _several(kind: Kind, notices: list[Notice]) -> Notice:
+    named = list(dict.fromkeys(each.subject or each.title for each in notices))
+    more = len(named) - NAMED
+    words = ", ".join(named[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    weight = max(each.weight for each in notices)
+    key = " ".join(each.key for each in notices)
+    return Notice(kind, key, f"{len(notices)} {_SEVERAL[kind]}", words, weight)
+
+
+class Told:
+    """What was told: an event that is told again is left out."""
+
+    def __init__(self, most: int) -> None:
+        self._most: Final = most
+        self._keys: dict[str, None] = {}
+
+    def new(self, notices: Iterable[Notice]) -> list[Notice]:
+        """Give those that were never told, and remember them; the oldest are forgotten."""
+        found = []
+        for each in notices:
+            if each.key not in self._keys:
+                self._keys[each.key] = None
+                found.append(each)
+        while len(self._keys) > self._most:
+            self._keys.pop(next(iter(self._keys)))
+        return found

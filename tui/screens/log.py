@@ -1,0 +1,233 @@
+"""What the collectors did and what they set aside: a log that follows its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.reactive import reactive
+
+from ..formats import one_line
+from ..happenings import in_order
+from ..log_rows import Least, clock, log_head, log_line, select, whole
+from ..past_happenings import MOST, read_past
+from ..widgets.filter_bar import FilterBar
+from ..widgets.row_list import Row, RowList, Rows
+from .page import Page
+from .reading import ReadingScreen
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from textual.widget import Widget
+
+    from ...collectors.folder import Trouble
+    from ..happenings import Happening
+    from ..view import View
+
+Look = tuple["Happening", int, str]
+"""All that an entry's line shows."""
+
+LOOK_S: Final = 2.0
+"""Between two looks into the store: what happens now is heard at once, without it."""
+
+EMPTY: Final = "nothing has happened yet: what is read, set aside or told appears here"
+
+
+class LogScreen(Page):
+    """The newest at the end; whoever stands at the end stays there."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            tooltip="show what has these words; !word: what has it not",
+            id="filter",
+        ),
+        Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="least"),
+        Binding("p", "pause", "Pause", tooltip="stand still, or go on", id="pause"),
+        Binding("y", "copy", "Copy", tooltip="copy the entry, whole", id="copy"),
+    ]
+
+    words: reactive[str] = reactive("")
+    least: reactive[Least] = reactive(Least.ALL)
+    paused: reactive[bool] = reactive(False)  # noqa: FBT003
+
+    def __init__(self) -> None:
+        super().__init__("log")
+        self._past: tuple[Happening, ...] | None = None
+        self._shown: dict[str, Happening] = {}
+        self._frozen: list[Happening] | None = None
+        self._count = -1
+        self._seen: View | None = None
+        self._written: dict[str, tuple[Look, Row]] = {}
+        self._trouble = ""
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out the entries and the filter."""
+        yield RowList(id="log", number="", name="Log")
+        yield FilterBar("words; !word: without it")
+
+    def on_mount(self) -> None:
+        """Read the past, and look again from time to time."""
+        self._list.empty = "reading what has happened …"
+        self._list.rows.focus()
+        self._look()
+        self.set_interval(LOOK_S, self._look)
+
+    @property
+    def _list(self) -> RowList:
+        return self.query_one(RowList)
+
+    @property
+    def is_at_end(self) -> bool:
+        """The newest entry is marked, or nothing is."""
+        marked, count = self._list.rows.highlighted, len(self._shown)
+        return marked is None or marked >= count - 1
+
+    def _look(self) -> None:
+        view, count = self.app.view, self.app.herald.happened.count
+        # Views come when the store has more.
+        if not self.paused and (self._seen is not view or self._count != count):
+            self._seen = view
+            store = self.app.places.store
+
+            def ask(db: sqlite3.Connection) -> tuple[Happening, ...]:
+                return read_past(db, store)
+
+            self.look_up(ask, self._take)
+
+    def _take(self, found: tuple[Happening, ...] | Trouble) -> None:
+        happened = self.app.herald.happened
+        if not isinstance(found, tuple):
+            self._trouble = one_line(str(found))
+            self._past = self._past or ()
+        elif found == self._past and happened.count == self._count:
+            return
+        else:
+            self._past, self._trouble = found, ""
+        self._count = happened.count
+        self.draw()
+
+    def _entries(self) -> list[Happening]:
+        if self._frozen is not None:
+            return self._frozen
+        now = self.app.herald.happened.all
+        # Of a trouble that was heard of the store has the same words.
+        heard = {f"trouble {each.where}" for each in now if each.source == "trouble"}
+        past = [each for each in self._past or () if each.key not in heard]
+        return in_order([*past, *now], MOST)
+
+    def draw(self) -> None:
+        """Draw what matches; the mark stays on its entry, or at the end."""
+        if not self.is_attached or self._past is None:
+            return
+        follows, now_ms = self.is_at_end, self.app.now_ms()
+        entries = self._entries()
+        kept = {each.key for each in entries}
+        self._written = {key: each for key, each in self._written.items() if key in kept}
+        chosen = select(entries, self.words, self.least)
+        pane = self._list
+        width = pane.room
+        self._shown = {each.key: each for each in chosen}
+        pane.empty = "no entry matches; Esc shows all" if entries else self._trouble or EMPTY
+        pane.show_head(log_head(width))
+        pane.show_rows([self._row(each, width, now_ms) for each in chosen])
+        if follows and chosen:
+            pane.rows.highlighted = len(chosen) - 1
+            pane.rows.scroll_end(animate=False)
+        self._draw_title(len(chosen), len(entries))
+
+    def _row(self, entry: Happening, width: int, now_ms: int) -> Row:
+        """Write an entry's line; one that says what it said is kept."""
+        look = (entry, width, clock(entry.at, now_ms))
+        before = self._written.get(entry.key)
+        if before is None or before[0] != look:
+            before = look, Row(entry.key, log_line(entry, width, now_ms))
+            self._written[entry.key] = before
+        return before[1]
+
+    def _draw_title(self, shown: int, in_all: int) -> None:
+        count = f"{shown:,} of {in_all:,}" if shown != in_all else f"{in_all:,}"
+        self._list.border_title = f"Log · {count}"
+        parts = [self.least.words, f"/{self.words}" if self.words else ""]
+        if self.paused:
+            parts.append("paused: p goes on")
+        else:
+            parts.append("follows the end" if self.is_at_end else "G: to the end")
+        self._list.border_subtitle = Content(" · ".join(each for each in parts if each))
+
+    # What a person does.
+
+    def action_filter(self) -> None:
+        """Type what is looked for."""
+        self.query_one(FilterBar).open(self.words)
+
+    def action_least(self) -> None:
+        """Show what is worse, or all again."""
+        self.least = self.least.next
+
+    def action_pause(self) -> None:
+        """Stand still; what happens meanwhile is there afterwards."""
+        self._frozen = None if self.paused else self._entries()
+        self.paused = not self.paused
+        self._look()
+
+    def action_copy(self) -> None:
+        """Copy the marked entry, whole."""
+        entry = self._shown.get(self._list.key or "")
+        if entry:
+            self.app.copy(whole(entry).plain, "the entry")
+
+    def action_leave(self) -> None:
+        """Show all again, then go back."""
+        if self.words or self.least is not Least.ALL:
+            self.words, self.least = "", Least.ALL
+            self.query_one(FilterBar).display = False
+        else:
+            super().action_leave()
+
+    @on(RowList.Opened)
+    def _open(self, event: RowList.Opened) -> None:
+        entry = self._shown.get(event.key)
+        if entry:
+            self.app.push_screen(ReadingScreen("log", entry.where, content=whole(entry)))
+
+    @on(RowList.Marked)
+    def _mark(self) -> None:
+        self._draw_title(len(self._shown), len(self._entries()))
+
+    @on(FilterBar.Typed)
+    def _type(self, event: FilterBar.Typed) -> None:
+        self.words = one_line(event.words)
+
+    @on(FilterBar.Left)
+    def _leave_bar(self) -> None:
+        self._list.rows.focus()
+        self.query_one(FilterBar).display = bool(self.words)
+
+    @on(FilterBar.Cleared)
+    def _clear_bar(self) -> None:
+        self.words = ""
+        self._leave_bar()
+
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
+
+    def watch_words(self) -> None:
+        """Draw what matches."""
+        self.draw()
+
+    def watch_least(self) -> None:
+        """Draw what is bad enough."""
+        self.draw()
+
+    def watch_paused(self) -> None:
+        """Say so."""
+        self.draw()

@@ -1,0 +1,263 @@
+"""The policy of all, or of a project: every value with its origin, and a way to change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from ..formats import middle, one_line
+from ..policy_rows import (
+    HEADING,
+    SIGN,
+    area_line,
+    by_area,
+    is_chosen,
+    lay_out,
+    notice_lines,
+    policy_head,
+    select,
+    value_line,
+)
+from ..widgets.filter_bar import FilterBar
+from ..widgets.row_list import Row, RowList, Rows
+from .page import Page
+from .reading import MARGINS
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from textual.widget import Widget
+
+    from ...collectors.folder import Trouble
+    from ...core.policy.policy import Resolved
+    from ..policy_files import PolicyPicture
+
+LOOK_S: Final = 3.0
+"""Between two looks at the files: somebody may edit them elsewhere."""
+
+EMPTY: Final = "the policy's files are being read …"
+
+TITLE_CELLS: Final = 40
+"""Of a project's folder in the title."""
+
+
+class PolicyScreen(Page):
+    """The values by area; what somebody chose is marked, and can be shown alone."""
+
+    CSS_PATH = "policy.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            tooltip="show the keys that have these words",
+            id="filter",
+        ),
+        Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="least"),
+        Binding(
+            "o",
+            "project",
+            "Project",
+            tooltip="of the marked session's project, or of all",
+            id="project",
+        ),
+        Binding("u", "back", "Undo", tooltip="take the last change of a file back", id="undo"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
+    ]
+
+    words: reactive[str] = reactive("")
+    chosen: reactive[bool] = reactive(False)  # noqa: FBT003
+
+    def __init__(self, folder: str | None) -> None:
+        """Show the policy of all; `folder` is the project that can be chosen."""
+        super().__init__("policy")
+        self._project: Final = folder
+        self._folder: str | None = None
+        self._picture: PolicyPicture | None = None
+        self._shown: dict[str, Resolved] = {}
+        self._trouble = ""
+        self._folded: set[str] = set()
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out what does not hold, the values, and the filter."""
+        yield Static(id="notices", markup=False)
+        yield RowList(id="policy", number="", name="Policy")
+        yield FilterBar("words of a key, a value, an origin")
+
+    def on_mount(self) -> None:
+        """Read the files, and look again from time to time."""
+        self._list.empty = EMPTY
+        self._list.rows.focus()
+        self.query_one("#notices").display = False
+        self._look()
+        self.set_interval(LOOK_S, self._look)
+
+    @property
+    def _list(self) -> RowList:
+        return self.query_one(RowList)
+
+    def _look(self) -> None:
+        places, folder = self.app.places, self._folder
+
+        def ask(db: sqlite3.Connection) -> PolicyPicture:
+            from ..policy_files import read_picture
+
+            return read_picture(db, places.policy, places.store, folder)
+
+        self.look_up(ask, self._take)
+
+    def _take(self, found: PolicyPicture | Trouble) -> None:
+        from ..policy_files import PolicyPicture
+
+        if not isinstance(found, PolicyPicture):
+            self._trouble = one_line(str(found))
+        elif found != self._picture and found.folder == self._folder:
+            self._picture, self._trouble = found, ""
+        else:
+            return
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what matches; the mark stays on its key."""
+        picture = self._picture
+        if not self.is_attached:
+            return
+        pane = self._list
+        width = pane.room
+        if picture is None:
+            pane.empty = self._trouble or EMPTY
+            return
+        found = select(picture.policy, self.words, changed=self.chosen)
+        self._shown = {each.key.name: each for each in found}
+        pane.empty = self._empty_words()
+        layout = lay_out(width)
+        rows = []
+        for area, values in by_area(found).items():
+            is_folded = area in self._folded and not self.words
+            rows.append(Row(f"{HEADING}{area}", area_line(area, values, width, is_folded)))
+            if not is_folded:
+                rows += [Row(each.key.name, value_line(each, layout)) for each in values]
+        is_first = pane.key is None
+        pane.show_head(policy_head(layout))
+        pane.show_rows(rows)
+        if is_first and len(rows) > 1:
+            # On the first value: the row above it is its area's.
+            pane.rows.highlighted = 1
+        self._draw_title(picture)
+        lines = notice_lines(picture.notices, self.size.width - MARGINS)
+        notices = self.query_one("#notices", Static)
+        notices.display = bool(lines)
+        notices.update(Content("\n").join(lines))
+
+    def _empty_words(self) -> str:
+        if self.words:
+            return f"no key has “{self.words}”; Esc shows all"
+        return "nobody set anything here: l shows every value, Enter on one changes it"
+
+    def _draw_title(self, picture: PolicyPicture) -> None:
+        of = "of all projects"
+        if picture.folder:
+            of = f"of {middle(one_line(picture.folder), TITLE_CELLS)}"
+        count = sum(is_chosen(each) for each in picture.policy.values.values())
+        preset = picture.policy.preset
+        title = Content(f"Policy {of} · preset {preset} · {count} {SIGN} set")
+        # As markup that says it as it is: a folder's name may look like a tag.
+        self._list.border_title = title.markup
+        parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
+        if picture.last is not None:
+            parts.append(f"u takes {picture.last.key} back")
+        self._list.border_subtitle = Content(" · ".join(each for each in parts if each))
+
+    # What a person does.
+
+    def action_filter(self) -> None:
+        """Type what is looked for."""
+        self.query_one(FilterBar).open(self.words)
+
+    def action_chosen(self) -> None:
+        """Show what somebody set alone, or everything."""
+        self.chosen = not self.chosen
+
+    def action_project(self) -> None:
+        """Turn between the policy of all and the project's."""
+        if self._project is None:
+            words = "mark a session first: its project's policy is shown then"
+            self.app.notify(words, title="policy", severity="warning", markup=False)
+            return
+        self._folder = None if self._folder else self._project
+        self._look()
+
+    def action_copy(self) -> None:
+        """Copy a key and its value, as --set takes it."""
+        from ...core.policy.kinds import words
+
+        found = self._shown.get(self._list.key or "")
+        if found:
+            said = f"{found.key.name}={words(found.value)}"
+            self.app.copy(one_line(said), found.key.name)
+
+    def action_leave(self) -> None:
+        """Show everything again, then go back."""
+        if self.words or self.chosen:
+            self.words, self.chosen = "", False
+            self.query_one(FilterBar).display = False
+        else:
+            super().action_leave()
+
+    @on(RowList.Opened)
+    def _change(self, event: RowList.Opened) -> None:
+        from .policy_change import PolicyChange
+
+        found = self._shown.get(event.key)
+        if event.key.startswith(HEADING):
+            self._folded ^= {event.key.removeprefix(HEADING)}
+            self.draw()
+        elif found:
+            PolicyChange(self.app, self._folder, self._look_again).begin(found)
+
+    def action_back(self) -> None:
+        """Take the newest change of a file back, after a look at it."""
+        from .policy_change import PolicyChange
+
+        last = self._picture.last if self._picture else None
+        PolicyChange(self.app, self._folder, self._look_again).begin_back(last)
+
+    def _look_again(self) -> None:
+        if self.is_attached:
+            self._look()
+
+    # What the widgets say.
+
+    @on(FilterBar.Typed)
+    def _type(self, event: FilterBar.Typed) -> None:
+        self.words = one_line(event.words)
+
+    @on(FilterBar.Left)
+    def _leave_bar(self) -> None:
+        self._list.rows.focus()
+        self.query_one(FilterBar).display = bool(self.words)
+
+    @on(FilterBar.Cleared)
+    def _clear_bar(self) -> None:
+        self.words = ""
+        self._leave_bar()
+
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
+
+    def watch_words(self) -> None:
+        """Draw what matches."""
+        self.draw()
+
+    def watch_chosen(self) -> None:
+        """Draw what was set, or all."""
+        self.draw()
