@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Final
 import psutil
 import pytest
 
+from tests import transcripts as made
+from tests.worked import WORDS, Session, numbered
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -170,13 +173,13 @@ def test_a_journey_from_the_fullest_session_to_what_fills_it(terminal: Terminal)
     terminal.run(f"{CTXTOP} demo", (120, 40))
     terminal.until(shows_sessions)
     terminal.press("/")
-    terminal.until(lambda now: "title, project, model" in now)
+    terminal.until(lambda now: "is:waiting" in now)
     terminal.press("flaky")
     terminal.until(lambda now: "1 match" in now)
     terminal.press("Enter")
     terminal.until(lambda now: "Open" in now)
     terminal.press("Enter")
-    shown = terminal.until(lambda now: "sessions › Fix the flaky" in now and "tool results" in now)
+    shown = terminal.until(lambda now: "sessions › Fix the flaky" in now and "unexplained" in now)
     assert "82 %" in shown
     terminal.press("?")
     terminal.until(lambda now: "Help: Fix the flaky" in now)
@@ -191,6 +194,38 @@ def test_a_journey_from_the_fullest_session_to_what_fills_it(terminal: Terminal)
     terminal.until(lambda now: "sessions › Ship the wishlist" in now)
     terminal.press("Escape")
     terminal.press("q")
+    assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+
+
+def test_a_journey_to_a_smaller_fork_and_back(terminal: Terminal, tmp_path: Path) -> None:
+    """Find the fullest session, plan, write a fork, take it back, and leave."""
+    session = Session()
+    session.ask("Mend the decoder. Never push.")
+    for number in range(20):
+        session.use("Read", numbered(90, words=f"{WORDS} {number}"), file_path=f"/s/{number}.py")
+    session.rest(20)
+    folder = tmp_path / ".claude" / "projects" / made.PROJECT
+    path = session.write(folder / f"{made.SESSION}.jsonl")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    before = path.read_bytes()
+    terminal.run(f"{CTXTOP} --set ui.welcome=false", (120, 40))
+    terminal.until(lambda now: "Mend the" in now and "1 session" in now)
+    terminal.press("s")
+    terminal.press("c")
+    terminal.until(lambda now: "frees" in now and "Write a fork" in now)
+    terminal.press("f")
+    terminal.until(lambda now: "resume" in now and "V1" in now)
+    (fork,) = (one for one in folder.glob("*.jsonl") if one != path)
+    assert path.read_bytes() == before
+    assert fork.stat().st_size < len(before)
+    os.utime(fork, (1_000_000_000, 1_000_000_000))
+    terminal.press("u")
+    terminal.until(lambda now: "Take it back" in now)
+    terminal.press("Right")
+    terminal.press("Enter")
+    terminal.until(lambda now: "took back" in now)
+    assert path.read_bytes() == before
+    terminal.press("C-c")
     assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
 
 

@@ -23,7 +23,12 @@ class Choice(Widget, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "left,h", "step(-1)", "Before", show=False, tooltip="the one before", id="choice_previous"
+            "left,h",
+            "step(-1)",
+            "Before",
+            show=False,
+            tooltip="the one before",
+            id="choice_previous",
         ),
         Binding("right,l", "step(1)", "Next", show=False, tooltip="the next one", id="choice_next"),
     ]
