@@ -192,8 +192,7 @@ def test_a_journey_from_the_fullest_session_to_what_fills_it(terminal: Terminal)
     terminal.until(lambda now: "Go to session in" in now)
     terminal.press("Enter")
     terminal.until(lambda now: "sessions › Ship the wishlist" in now)
-    terminal.press("Escape")
-    terminal.press("q")
+    terminal.press("C-c")
     assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
 
 
