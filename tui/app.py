@@ -275,7 +275,8 @@ class CtxtopApp(App[None]):
         self.view = event.view
         self.herald.see(event.view)
         self.fleet.show_view(event.view)
-        if isinstance(self.screen, Page):
+        # One that is being laid out takes the view when it is there.
+        if isinstance(self.screen, Page) and self.screen.is_mounted:
             self.screen.show_view(event.view)
         self.screen.call_after_refresh(self.feed.drawn)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .support import Opened, Stage
 
 MOVES: Final = ("j", "k", "G", "g", "ctrl+d", "ctrl+u", "tab", "shift+tab")
-SIZES: Final = ((60, 20), (80, 24), (240, 70), (40, 12), (120, 40))
+SIZES: Final = ((60, 20), (240, 70), (40, 12), (80, 24))
 
 
 def whole(it: Opened) -> None:

@@ -61,9 +61,9 @@ def test_no_two_bindings_that_meet_in_one_place_have_the_same_key() -> None:
 
 
 def test_what_can_hold_holds() -> None:
-    found = read_keymap(policy(sort="w,f5", help="?,f6"), all_bindings())
+    found = read_keymap(policy(sort="f6,f5", help="?,w"), all_bindings())
     assert found.notices == ()
-    assert found.keys == {"sort": "w,f5", "help": "question_mark,f6"}
+    assert found.keys == {"sort": "f6,f5", "help": "question_mark,w"}
 
 
 def test_two_bindings_change_their_keys_with_each_other() -> None:
@@ -74,14 +74,14 @@ def test_two_bindings_change_their_keys_with_each_other() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"srot": "x"}, "keys.srot: no binding has this id; did you mean keys.sort?"),
-        ({"zzzz": "x"}, "`ctxtop keys` lists them"),
+        ({"srot": "f6"}, "keys.srot: no binding has this id; did you mean keys.sort?"),
+        ({"zzzz": "f6"}, "`ctxtop keys` lists them"),
         ({"sort": "ctrl+blob"}, "there is no key 'ctrl+blob'"),
         ({"sort": "hyperb+x"}, "there is no key 'hyperb+x'"),
         ({"sort": "p"}, "p is the key of pause; give keys.pause another key too"),
         ({"sort": "t"}, "t is the key of theme"),
         ({"sort": "j"}, "j is the key of down"),
-        ({"sort": "w", "pause": "w"}, "w is the key of"),
+        ({"sort": "f6", "pause": "f6"}, "f6 is the key of"),
     ],
 )
 def test_what_cannot_hold_is_told_and_changes_nothing(said: dict[str, str], words: str) -> None:
@@ -97,7 +97,7 @@ def test_a_change_that_falls_takes_with_it_what_counted_on_it() -> None:
     assert len(found.notices) == 2
 
 
-@pytest.mark.parametrize("said", ["", "ctrl+", " , ", "ctrl x", "x" * 99, "a,b,c,d,e,f,g,h,i"])
+@pytest.mark.parametrize("said", ["", "ctrl+", " , ", "ctrl x", "f6" * 99, "a,b,c,d,e,f,g,h,i"])
 def test_what_is_no_key_is_a_notice_of_the_policy(said: str) -> None:
     found = resolve([Given("keys.sort", said, Origin.ENVIRONMENT, "X")])
     assert "1 to 8 keys" in str(found.notices[0])
@@ -105,23 +105,23 @@ def test_what_is_no_key_is_a_notice_of_the_policy(said: str) -> None:
 
 
 async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) -> None:
-    async with opened(staged(demo, sort="w", theme="f5")) as it:
-        assert "w Sort" in it.lines[-1]
+    async with opened(staged(demo, sort="f6", theme="f5")) as it:
+        assert "f6 Sort" in it.lines[-1]
         await it.press("s")
         assert it.app.fleet.how.order.value == "need"
-        await it.press("w")
+        await it.press("f6")
         assert it.app.fleet.how.order.value == "fullest"
         await it.press("t")
         assert it.app.theme == "ctxtop-dark"
         await it.press("f5")
         assert it.app.theme == "ctxtop-light"
         await it.press("question_mark")
-        assert any("w " in line and "sort" in line for line in it.lines)
+        assert any("f6 " in line and "sort" in line for line in it.lines)
         assert any("f5" in line for line in it.lines)
 
 
 async def test_what_does_not_hold_is_one_toast(demo: Stage) -> None:
-    async with opened(staged(demo, sort="p", nothing="x")) as it:
+    async with opened(staged(demo, sort="p", nothing="f6")) as it:
         told = [toast for toast in it.toasts if "keys." in toast]
         assert len(told) == 2
         assert "p is the key of pause" in "".join(told)
@@ -132,12 +132,12 @@ async def test_what_does_not_hold_is_one_toast(demo: Stage) -> None:
 def test_the_command_lists_ids_keys_and_what_does_not_hold(
     call_ctxtop: Callable[..., Ended],
 ) -> None:
-    ended = call_ctxtop("keys", "--json", "--set", "keys.sort=w", "--set", "keys.quit=t")
+    ended = call_ctxtop("keys", "--json", "--set", "keys.sort=f6", "--set", "keys.quit=t")
     found = ended.json
     rows = {row["id"]: row for row in found["keys"]}
-    assert rows["sort"]["keys"] == ["w"]
+    assert rows["sort"]["keys"] == ["f6"]
     assert rows["sort"]["default_keys"] == ["s"]
-    assert "agents" in rows["sort"]["where"]
+    assert "fleet" in rows["pause"]["where"]
     assert rows["quit"]["keys"] == ["q", "ctrl+c"]
     assert rows["help"]["where"] == ["everywhere"]
     assert [notice["key"] for notice in found["notices"]] == ["keys.quit"]

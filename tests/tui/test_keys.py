@@ -292,8 +292,8 @@ async def test_the_palette_opens_and_does_what_it_says(demo: Stage, key: str) ->
     async with opened(demo) as it:
         await it.press(key)
         await it.until(lambda: isinstance(it.app.screen, CommandPalette))
-        await it.press(*"sort sessions")
-        await it.until(lambda: "Sort sessions" in it.words)
+        await it.press(*"sort by need")
+        await it.until(lambda: "sort: by need" in it.words and "Filter" not in it.words)
         await it.press("enter")
         await it.until(lambda: it.app.screen is it.app.fleet)
         await it.until(lambda: "sort: fullest" in it.words)

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Final
 import psutil
 import pytest
 
+from tests import transcripts as made
+from tests.worked import WORDS, Session, numbered
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -139,7 +142,97 @@ def test_without_a_folder_it_says_so_and_shows_the_demo(terminal: Terminal, tmp_
 def test_a_folder_with_nothing_in_it(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     terminal.run(CTXTOP, (80, 24))
+    terminal.until(lambda now: "Welcome to ctxtop" in now)
+    terminal.press("Enter")
     terminal.until(lambda now: "No sessions yet in" in now)
+    terminal.press("q")
+    assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+    # The second time it goes without a word.
+    terminal.tmux("kill-session", "-t", "test")
+    terminal.run(CTXTOP, (80, 24))
+    terminal.until(lambda now: "No sessions yet in" in now)
+    terminal.press("q")
+    assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+
+
+def test_the_first_run_leads_to_the_demo_and_back(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    terminal.run(CTXTOP, (100, 30))
+    terminal.until(lambda now: "Welcome to ctxtop" in now)
+    terminal.press("d")
+    terminal.until(lambda now: "ctxtop demo" in now and shows_sessions(now))
+    terminal.press("q")
+    terminal.until(lambda now: "No sessions yet in" in now)
+    terminal.press("q")
+    assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+    assert not list((tmp_path / "tmp").glob("ctxtop-demo-*"))
+
+
+def test_a_journey_from_the_fullest_session_to_what_fills_it(terminal: Terminal) -> None:
+    """Start, find the fullest session, see what fills it, and go back and leave."""
+    terminal.run(f"{CTXTOP} demo", (120, 40))
+    terminal.until(shows_sessions)
+    terminal.press("/")
+    terminal.until(lambda now: "is:waiting" in now)
+    terminal.press("flaky")
+    terminal.until(lambda now: "1 match" in now)
+    terminal.press("Enter")
+    terminal.until(lambda now: "Open" in now)
+    terminal.press("Enter")
+    shown = terminal.until(lambda now: "sessions › Fix the flaky" in now and "unexplained" in now)
+    assert "82 %" in shown
+    terminal.press("?")
+    terminal.until(lambda now: "Help: Fix the flaky" in now)
+    terminal.press("Escape")
+    terminal.press("Escape")
+    terminal.until(lambda now: "1 match" in now)
+    terminal.press(":")
+    terminal.until(lambda now: "What to do" in now)
+    terminal.press("wishlist")
+    terminal.until(lambda now: "Go to session in" in now)
+    terminal.press("Enter")
+    terminal.until(lambda now: "sessions › Ship the wishlist" in now)
+    terminal.press("C-c")
+    assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+
+
+def test_a_journey_to_a_smaller_fork_and_back(terminal: Terminal, tmp_path: Path) -> None:
+    """Find the fullest session, plan, write a fork, take it back, and leave."""
+    session = Session()
+    session.ask("Mend the decoder. Never push.")
+    for number in range(20):
+        session.use("Read", numbered(90, words=f"{WORDS} {number}"), file_path=f"/s/{number}.py")
+    session.rest(20)
+    folder = tmp_path / ".claude" / "projects" / made.PROJECT
+    path = session.write(folder / f"{made.SESSION}.jsonl")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    before = path.read_bytes()
+    terminal.run(f"{CTXTOP} --set ui.welcome=false", (120, 40))
+    terminal.until(lambda now: "Mend the" in now and "1 session" in now)
+    terminal.press("s")
+    terminal.press("c")
+    terminal.until(lambda now: "frees" in now and "Write a fork" in now)
+    terminal.press("f")
+    terminal.until(lambda now: "resume" in now and "V1" in now)
+    (fork,) = (one for one in folder.glob("*.jsonl") if one != path)
+    assert path.read_bytes() == before
+    assert fork.stat().st_size < len(before)
+    os.utime(fork, (1_000_000_000, 1_000_000_000))
+    terminal.press("u")
+    terminal.until(lambda now: "Take it back" in now)
+    terminal.press("Right")
+    terminal.press("Enter")
+    terminal.until(lambda now: "took back" in now)
+    assert path.read_bytes() == before
+    terminal.press("C-c")
+    assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+
+
+def test_ascii_alone(terminal: Terminal) -> None:
+    terminal.run(f"{CTXTOP} demo --ascii --no-mouse", (120, 40))
+    shown = terminal.until(shows_sessions)
+    assert "####" in shown
+    assert not set("╭╮╰╯│─●○▲✗█▄▁≈…·") & set(shown)
     terminal.press("q")
     assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
 

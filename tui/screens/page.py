@@ -69,8 +69,8 @@ class Page(Screen[None]):
     def rename(self, *crumbs: str) -> None:
         """Change the crumbs after the first."""
         self._crumbs = (HOME, *crumbs)
-        if self.is_attached:
-            self.query_one(Crumbs).path = self.crumbs
+        for shown in self.query(Crumbs):
+            shown.path = self.crumbs
 
     @on(Crumbs.Chosen)
     def _go_back(self, event: Crumbs.Chosen) -> None:

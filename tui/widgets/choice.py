@@ -23,9 +23,14 @@ class Choice(Widget, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "left,h", "step(-1)", "Before", show=False, tooltip="the one before", id="choice_before"
+            "left,h",
+            "step(-1)",
+            "Before",
+            show=False,
+            tooltip="the one before",
+            id="choice_previous",
         ),
-        Binding("right,l", "step(1)", "Next", show=False, tooltip="the next", id="choice_after"),
+        Binding("right,l", "step(1)", "Next", show=False, tooltip="the next one", id="choice_next"),
     ]
 
     value: reactive[str] = reactive("", init=False)

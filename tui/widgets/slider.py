@@ -52,8 +52,8 @@ class Slider(Widget, can_focus=True):
             tooltip="much more",
             id="much_higher",
         ),
-        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least", id="lowest"),
-        Binding("end", "slide(1000)", "Most", show=False, tooltip="most", id="highest"),
+        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least", id="slider_least"),
+        Binding("end", "slide(1000)", "Most", show=False, tooltip="most", id="slider_most"),
     ]
 
     value: reactive[int] = reactive(0, init=False)
