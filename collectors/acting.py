@@ -10,19 +10,19 @@ import msgspec
 
 from ..core.compaction.apply import apply_plan
 from ..core.compaction.automation import COLD_MS, STALE_MS, Situation, break_even, pays
-from ..core.compaction.plan import Harm, Refusal
+from ..core.compaction.plan import Refusal
 from ..core.compaction.planning import plan_transcript
 from ..core.compaction.receipts import Mode
 from ..core.compaction.recovery.attempt import NotNowError
 from ..core.compaction.recovery.settings import recovery_settings
 from ..core.compaction.refused import NotAppliedError
 from ..core.compaction.select import Aim
+from ..core.compaction.target import MOST_HARM, target_tokens
 from ..core.policy.policy import Policy  # noqa: TC001 -- msgspec reads it
 from ..core.sessions import Session  # noqa: TC001 -- msgspec reads it
 from ..core.store.database import StoreError, open_reader
 from ..core.store.estimating import read_estimator
 from ..core.store.writer import Writer
-from ..core.trigger import BUFFER, RESERVE
 from .asking.client_run import named_folder
 from .folder import ClaudeFolder, Trouble
 from .recovering import NothingToMendError, recover, wanted_of
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     from ..core.compaction.subject import Subject
     from .asking.ask import Subject as Asked
     from .asking.outcome import Outcome
-
-TARGET: Final = 0.5
-"""Of the effective window (compaction.md 7.5)."""
-
-MOST_HARM: Final = Harm.INPUTS
-"""What `ctxtop compact` takes where nothing else is said."""
 
 _TOO_LITTLE: Final = frozenset({"futile", "nothing", "target"})
 
@@ -167,7 +161,7 @@ def _planned(act: Act) -> Done:
 
 
 def _plan(act: Act) -> Plan:
-    effective = act.session.context.window.tokens - RESERVE - BUFFER
+    aim = Aim(MOST_HARM, target_tokens=target_tokens(act.session.context.window.tokens))
     subject = act.subject
     holder = subject.held_by(subject.session_id)
     with closing(open_reader(act.store)) as db:
@@ -176,7 +170,7 @@ def _plan(act: Act) -> Plan:
             subject.transcript,
             entries_from,
             read_estimator(db).of,
-            aim=Aim(MOST_HARM, target_tokens=round(TARGET * effective)),
+            aim=aim,
             live=f"it is open in {holder}" if holder else None,
         )
 

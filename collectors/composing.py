@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from ..core.compaction.project import project
-from ..core.composition import Composition, compose
+from ..core.composition import ITEMS, Composition, compose
 from ..core.conversation import Entry, Role
 from ..core.material import CountedOnce, Material, Part, Source, parts_of, read_thoughts
 from ..core.store import request_queries
 from ..core.store.estimating import read_estimator
 from ..core.thinking import without_dropped
 from .clean import clean_title
-from .transcripts.conversation import read_conversation
+from .transcripts.conversation import entries_from
 from .transcripts.sent_parts import Labels, read_request, read_shape
 
 if TYPE_CHECKING:
@@ -35,10 +36,15 @@ def read_composition(
     session_id: str,
     agent_id: str | None = None,
     counter: Counter | None = None,
+    *,
+    until: int | None = None,
+    most: int = ITEMS,
 ) -> Composition:
     """Take the context of a session, or of one of its agents, apart as it is now.
 
-    Counted with what was learnt on this machine, where no other counter is given.
+    Or as it was when the line at the byte offset `until` was its last. At most so many of the
+    largest items are named. Counted with what was learnt on this machine, where no other
+    counter is given.
     Raises NothingToComposeError where it has no transcript, or one without a conversation.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
@@ -48,7 +54,8 @@ def read_composition(
     file_id, relative = found
     path = projects / relative
     try:
-        entries = read_conversation(path)
+        read = entries_from(path)
+        entries = [*takewhile(lambda each: until is None or each.offset <= until, read)]
     except OSError as error:
         why = error.strerror or error
         raise NothingToComposeError(f"{who}: {path} cannot be read: {why}") from error
@@ -59,7 +66,7 @@ def read_composition(
     once = CountedOnce(counter or read_estimator(db).of(model))
     context = _Context(entries, sent, read_thoughts(entries, once), model)
     material = _from_requests(db, file_id, path, context, agent_id, session_id)
-    composed = compose(material or _from_transcript(context, once), once)
+    composed = compose(material or _from_transcript(context, once), once, most)
     items = tuple(replace(each, what=clean_title(each.what)) for each in composed.largest)
     return replace(composed, largest=items)
 

@@ -19,6 +19,11 @@ def state_folder(store: Path) -> Path:
     return store.with_name(f"{store.name}.compaction")
 
 
+def summary_cache(store: Path) -> Path:
+    """Name the folder of summaries that a model wrote: they are paid for once."""
+    return state_folder(store) / "summaries"
+
+
 def subject_of(
     folder: ClaudeFolder,
     store: Path,

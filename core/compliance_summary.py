@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from .compliance.codes import FAILED, PASSED, Format
+from .agents import AgentStatus
+from .compliance.codes import FAILED, PASSED, Format, Verdict
 from .compliance.cost import Cost, Weighed, cost, is_too_wide, typical_tokens
 from .compliance.score import Score, day_of, score
+from .result_sizes import NO_SIZES, Sizes, sizes
 from .tokens import count_of
 
 if TYPE_CHECKING:
@@ -18,6 +22,20 @@ if TYPE_CHECKING:
     from .compliance.expected import Terms
     from .compliance.findings import ReviewFinding
     from .compliance.states import Ruling
+
+Key = TypeVar("Key", int, str)
+
+LAST_VERDICTS: Final = 10
+"""Of a type: as many as decide whether its share is told (R004-13)."""
+
+
+class Day(msgspec.Struct, frozen=True):
+    """The score of the agents that ended on one day (UTC)."""
+
+    at: int
+    """Its beginning, in milliseconds since 1970."""
+    score: Score
+    cost: Cost
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -30,15 +48,17 @@ class Part(msgspec.Struct, frozen=True):
     """That were expected of them."""
     drift: Format | None = None
     """What the rules table says of the type, where its definition says something else."""
+    running: int = 0
+    sizes: Sizes = NO_SIZES
+    days: tuple[Day, ...] = ()
+    """Oldest first, of what was judged."""
+    last: tuple[Verdict, ...] = ()
+    """Of the newest that were judged, newest first, at most LAST_VERDICTS."""
 
-
-class Day(msgspec.Struct, frozen=True):
-    """The score of the agents that ended on one day (UTC)."""
-
-    at: int
-    """Its beginning, in milliseconds since 1970."""
-    score: Score
-    cost: Cost
+    @property
+    def runs(self) -> int:
+        """How many agents they are."""
+        return sum(self.score.verdicts.values())
 
 
 class Reviewed(msgspec.Struct, frozen=True):
@@ -71,40 +91,64 @@ class Compliance(msgspec.Struct, frozen=True):
 
 def sum_up(agents: Iterable[Agent], terms: Terms) -> Compliance:
     """Sum up what is known of the agents' compliance; those without a ruling are left out."""
-    ruled = [(each, each.ruling) for each in agents if each.ruling is not None]
-    ruled.sort(key=lambda pair: -(pair[0].ended_at or 0))
-    weighed = [_weigh(agent, ruling) for agent, ruling in ruled]
-    typical = typical_tokens(weighed, terms.limits)
+    judged = _judged(agents)
+    typical = typical_tokens((each.weighed for each in judged), terms.limits)
     least = terms.min_samples
 
-    def told(some: Sequence[Weighed]) -> tuple[Score, Cost]:
-        return score([each.ruling for each in some], least), cost(some, typical)
+    def told(some: Sequence[_Judged]) -> tuple[Score, Cost]:
+        rulings = [each.ruling for each in some]
+        return score(rulings, least), cost([each.weighed for each in some], typical)
 
-    by_type = _grouped(ruled, weighed, lambda agent, _: agent.agent_type)
+    def days(some: Sequence[_Judged]) -> tuple[Day, ...]:
+        by_day = _grouped(some, _day)
+        return tuple(Day(day, *told(by_day[day])) for day in sorted(by_day))
+
     parts = [
         Part(
             name,
             *told(some),
             tuple(sorted({each.ruling.expected.format for each in some})),
             next((each.ruling.expected.rule for each in some if each.ruling.expected.drifts), None),
+            sum(each.agent.status is AgentStatus.RUNNING for each in some),
+            sizes(each.agent for each in some),
+            days(some),
+            _last(some),
         )
-        for name, some in by_type.items()
+        for name, some in _grouped(judged, lambda each: each.agent.agent_type).items()
     ]
-    parts.sort(key=lambda part: (not part.score.judged, -sum(part.score.verdicts.values())))
-    by_day = _grouped(ruled, weighed, _day)
+    parts.sort(key=lambda part: (not part.score.judged, -part.runs))
     return Compliance(
-        *told(weighed),
+        *told(judged),
         tuple(parts),
-        tuple(Day(int(day), *told(by_day[day])) for day in sorted(by_day, key=int)),
+        days(judged),
         tuple(
-            Reviewed(agent.session_id, agent.agent_id, agent.agent_type, agent.ended_at, found)
-            for agent, ruling in ruled
-            for found in ruling.judgement.review
+            Reviewed(each.agent.session_id, each.agent.agent_id, each.agent.agent_type, at, found)
+            for each in judged
+            for at in (each.agent.ended_at,)
+            for found in each.ruling.judgement.review
         ),
-        tuple(agent for agent, ruling in ruled if is_too_wide(ruling, terms.limits)),
-        tuple(agent for agent, ruling in ruled if ruling.failed),
+        tuple(each.agent for each in judged if is_too_wide(each.ruling, terms.limits)),
+        tuple(each.agent for each in judged if each.ruling.failed),
         least,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An agent, its ruling, and its result's weight."""
+
+    agent: Agent
+    ruling: Ruling
+    weighed: Weighed
+
+
+def _judged(agents: Iterable[Agent]) -> list[_Judged]:
+    """Take the agents that have a ruling, the newest first."""
+    found = [
+        _Judged(each, each.ruling, _weigh(each, each.ruling)) for each in agents if each.ruling
+    ]
+    found.sort(key=lambda each: -(each.agent.ended_at or 0))
+    return found
 
 
 def _weigh(agent: Agent, ruling: Ruling) -> Weighed:
@@ -112,20 +156,24 @@ def _weigh(agent: Agent, ruling: Ruling) -> Weighed:
     return Weighed(ruling, count_of(result.estimated_tokens, result.text) if result else 0)
 
 
-def _day(agent: Agent, ruling: Ruling) -> str | None:
-    if agent.ended_at is None or ruling.verdict not in PASSED | FAILED:
+def _day(each: _Judged) -> int | None:
+    ended_at = each.agent.ended_at
+    if ended_at is None or each.ruling.verdict not in PASSED | FAILED:
         return None
-    return str(day_of(agent.ended_at))
+    return day_of(ended_at)
+
+
+def _last(some: Iterable[_Judged]) -> tuple[Verdict, ...]:
+    verdicts = (each.ruling.verdict for each in some)
+    return tuple(islice((each for each in verdicts if each in PASSED | FAILED), LAST_VERDICTS))
 
 
 def _grouped(
-    ruled: Sequence[tuple[Agent, Ruling]],
-    weighed: Sequence[Weighed],
-    name: Callable[[Agent, Ruling], str | None],
-) -> dict[str, list[Weighed]]:
-    found: dict[str, list[Weighed]] = {}
-    for (agent, ruling), each in zip(ruled, weighed, strict=True):
-        key = name(agent, ruling)
+    some: Iterable[_Judged], name: Callable[[_Judged], Key | None]
+) -> dict[Key, list[_Judged]]:
+    found: dict[Key, list[_Judged]] = {}
+    for each in some:
+        key = name(each)
         if key is not None:
             found.setdefault(key, []).append(each)
     return found

@@ -64,12 +64,13 @@ class _Leaf(msgspec.Struct, frozen=True):
     estimated: bool
 
 
-def compose(material: Material, counter: Counter) -> Composition:
+def compose(material: Material, counter: Counter, most: int = ITEMS) -> Composition:
     """Take a context apart.
 
     What was really sent is scaled so that it adds up to what the API measured. What was put
     together from the transcript is only ever scaled down: what is missing of the total is
-    shown as unexplained. Where nothing was measured the total is the estimate.
+    shown as unexplained. Where nothing was measured the total is the estimate. At most so
+    many of the largest items are named.
     """
     once = CountedOnce(counter)
     leaves = [*_before(material, once), *(_leaf(part, once) for part in material.parts)]
@@ -95,6 +96,7 @@ def compose(material: Material, counter: Counter) -> Composition:
         largest=largest(
             [(leaf.part, leaf.place, leaf.tokens) for leaf in everything],
             superseded([leaf.part for leaf in everything]),
+            most,
         ),
         unexplained=unexplained,
         later_tokens=sum(leaf.tokens for leaf in later),

@@ -61,7 +61,9 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def largest(
-    placed: Sequence[tuple[Part, tuple[str, ...], int]], superseded: Mapping[int, str]
+    placed: Sequence[tuple[Part, tuple[str, ...], int]],
+    superseded: Mapping[int, str],
+    most: int = ITEMS,
 ) -> tuple[Item, ...]:
     """Choose the largest; `placed` has each part, its category with what is below, its tokens."""
     asked = {
@@ -69,15 +71,23 @@ def largest(
         for part, _, _ in placed
         if part.piece.kind is PieceKind.TOOL_INPUT and part.piece.tool_use_id
     }
-    chosen = heapq.nlargest(ITEMS, enumerate(placed), key=lambda each: each[1][2])
+    chosen = heapq.nlargest(most, enumerate(placed), key=lambda each: each[1][2])
     found: list[Item] = []
     for number, (part, place, tokens) in chosen:
         piece = part.piece
         call = asked.get(piece.tool_use_id) if piece.tool_use_id else None
-        text = f"{call.name} {_telling(call.text)}" if call else _name(piece, place)
-        what = " ".join(text[: WHAT_CHARS * 2].split())[:WHAT_CHARS]
+        what = call_name(call) if call else _short(_name(piece, place))
         found.append(Item(place[0], what or place[0], tokens, part.line, superseded.get(number)))
     return tuple(found)
+
+
+def call_name(call: Piece) -> str:
+    """Name a tool's call by what it is about. Not cleaned."""
+    return _short(f"{call.name} {telling(call.text)}")
+
+
+def _short(text: str) -> str:
+    return " ".join(text[: WHAT_CHARS * 2].split())[:WHAT_CHARS]
 
 
 def _name(piece: Piece, place: tuple[str, ...]) -> str:
@@ -90,7 +100,8 @@ def _name(piece: Piece, place: tuple[str, ...]) -> str:
     return " ".join(place[1:]) or piece.text
 
 
-def _telling(text: str) -> str:
+def telling(text: str) -> str:
+    """Say what a call's input, as JSON, is about; what is no object is said whole."""
     try:
         given = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):

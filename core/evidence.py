@@ -19,9 +19,10 @@ from .trigger import (
     TriggerEvidence,
     find_trigger,
     fits,
+    trigger_claims,
     trigger_tokens,
 )
-from .window import Window, WindowEvidence, asked_large, find_window
+from .window import Window, WindowEvidence, asked_large, find_window, window_claims
 
 if TYPE_CHECKING:
     import sqlite3
@@ -118,6 +119,19 @@ class Evidence:
 
     def window_of(self, seen: Seen) -> Window:
         """Decide a context's window in tokens."""
+        return find_window(self._window_evidence(seen))
+
+    def trigger_of(self, seen: Seen, window: Window) -> Trigger:
+        """Decide where a context with this window is compacted by itself."""
+        return find_trigger(self._trigger_evidence(seen, window))
+
+    def claims_of(self, seen: Seen) -> tuple[list[Claim], list[Claim]]:
+        """List all that is claimed of a context's window, and of its trigger, strongest first."""
+        window = self.window_of(seen)
+        trigger = trigger_claims(self._trigger_evidence(seen, window))
+        return window_claims(self._window_evidence(seen)), list(trigger)
+
+    def _window_evidence(self, seen: Seen) -> WindowEvidence:
         asked = asked_large(seen.asked_model, seen.model)
         name = asked or seen.model
         version = parse_version(seen.client_version)
@@ -128,39 +142,34 @@ class Evidence:
         setup = self._setup(seen, name)
         # With a window of its own for compaction the client reports that one.
         report = seen.report if setup.window is None else None
-        return find_window(
-            WindowEvidence(
-                model=seen.model,
-                asked_model=asked,
-                version=version,
-                setup=setup,
-                policy_tokens=self._policies.of(seen.cwd).sizes("limit.override").get(name or ""),
-                plugin_tokens=shown.window_tokens if shown and shown.measured else None,
-                status_line_tokens=shown.window_tokens if shown and not shown.measured else None,
-                session_peak_tokens=seen.peak_tokens,
-                compacted_window=self._compacted_window(seen, name),
-                report_tokens=report.window if report else None,
-                limit_tokens=seen.limit_tokens,
-                others_tokens=self._others.get((name or "", seen.client_version)),
-            )
+        return WindowEvidence(
+            model=seen.model,
+            asked_model=asked,
+            version=version,
+            setup=setup,
+            policy_tokens=self._policies.of(seen.cwd).sizes("limit.override").get(name or ""),
+            plugin_tokens=shown.window_tokens if shown and shown.measured else None,
+            status_line_tokens=shown.window_tokens if shown and not shown.measured else None,
+            session_peak_tokens=seen.peak_tokens,
+            compacted_window=self._compacted_window(seen, name),
+            report_tokens=report.window if report else None,
+            limit_tokens=seen.limit_tokens,
+            others_tokens=self._others.get((name or "", seen.client_version)),
         )
 
-    def trigger_of(self, seen: Seen, window: Window) -> Trigger:
-        """Decide where a context with this window is compacted by itself."""
+    def _trigger_evidence(self, seen: Seen, window: Window) -> TriggerEvidence:
         name = asked_large(seen.asked_model, seen.model) or seen.model
         own = self._own.get((seen.session_id, seen.agent_id), [])
         kind = self._of_kind.get((name or "", seen.client_version), [])
-        return find_trigger(
-            TriggerEvidence(
-                model=name,
-                version=parse_version(seen.client_version),
-                window=window.tokens,
-                setup=self._setup(seen, name),
-                declared=self._declared(seen),
-                own=tuple(own),
-                report=Claim(seen.report.trigger, Source.CONTEXT_REPORT) if seen.report else None,
-                others=tuple(kind),
-            )
+        return TriggerEvidence(
+            model=name,
+            version=parse_version(seen.client_version),
+            window=window.tokens,
+            setup=self._setup(seen, name),
+            declared=self._declared(seen),
+            own=tuple(own),
+            report=Claim(seen.report.trigger, Source.CONTEXT_REPORT) if seen.report else None,
+            others=tuple(kind),
         )
 
     def _setup(self, seen: Seen, name: str | None) -> ClientSetup:

@@ -86,19 +86,8 @@ class Session(msgspec.Struct, frozen=True):
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     """Say of a session's row what it means at `now_ms`."""
-    asked, model = _models(row)
+    seen = seen_of(row)
     status = _status(row, now_ms)
-    seen = Seen(
-        session_id=row.session_id,
-        cwd=row.cwd,
-        model=model,
-        asked_model=asked,
-        client_version=row.client_version,
-        # What another model saw tells nothing of this one's window.
-        peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
-        limit_tokens=row.limit_tokens,
-        report=_report(row, model),
-    )
     counted = Counted(
         answer=row.answer_tokens,
         output=row.answer_output or 0,
@@ -112,7 +101,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         title=title_of(row),
         project=project_name(row.cwd, row.project),
         cwd=row.cwd,
-        model=model,
+        model=seen.model,
         client_version=row.client_version,
         status=status,
         live=row.live_status is not None or status in LIVE,
@@ -129,6 +118,22 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         last_activity_at=_last_activity(row),
         path=row.path,
         forked_from=row.forked_from,
+    )
+
+
+def seen_of(row: SessionRow) -> Seen:
+    """Say what a session itself shows of its window and trigger."""
+    asked, model = _models(row)
+    return Seen(
+        session_id=row.session_id,
+        cwd=row.cwd,
+        model=model,
+        asked_model=asked,
+        client_version=row.client_version,
+        # What another model saw tells nothing of this one's window.
+        peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
+        limit_tokens=row.limit_tokens,
+        report=_report(row, model),
     )
 
 

@@ -87,7 +87,7 @@ def find_trigger(evidence: TriggerEvidence) -> Trigger:
     What sessions show is believed over the table, and names the table's value where that
     explains it.
     """
-    verdict = decide(list(_claims(evidence)))
+    verdict = decide(list(trigger_claims(evidence)))
     winner = verdict.winner
     return Trigger(winner.tokens, winner.source, verdict.contradicted)
 
@@ -139,7 +139,8 @@ def fits(observed: Iterable[Compacted], tokens: int) -> bool:
     return bool(told) and all(each.low < tokens <= each.high for each in told)
 
 
-def _claims(evidence: TriggerEvidence) -> Iterable[Claim]:
+def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
+    """Give what is claimed of the trigger, in tokens, the strongest first."""
     setup, window = evidence.setup, evidence.window
     if setup.switched_off:
         yield Claim(None, setup.switched_off)

@@ -58,9 +58,17 @@ class WindowEvidence(msgspec.Struct, frozen=True):
 
 
 def find_window(evidence: WindowEvidence) -> Window:
-    """Decide the window in tokens (R: the issue's order; reference: peers 0.1, formats 3.4).
+    """Decide the window in tokens by the strongest claim."""
+    verdict = decide(window_claims(evidence))
+    winner = verdict.winner
+    return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicted)
 
-    What the client said and a later answer outgrew is of an earlier setting and loses.
+
+def window_claims(evidence: WindowEvidence) -> list[Claim]:
+    """List what is claimed of the window, in tokens, the strongest first.
+
+    Source: the issue's order; peers 0.1, formats 3.4. What the client said and a later answer
+    outgrew is of an earlier setting and is no claim.
     """
     peak = evidence.session_peak_tokens
     claims: list[Claim] = []
@@ -95,9 +103,7 @@ def find_window(evidence: WindowEvidence) -> Window:
         if known
         else Claim(unknown_window(evidence.version), Source.ASSUMED)
     )
-    verdict = decide(claims)
-    winner = verdict.winner
-    return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicted)
+    return claims
 
 
 def asked_large(asked: str | None, model: str | None) -> str | None:

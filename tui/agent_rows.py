@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 from textual.content import Content
 
-from ..core.agents import Agent, AgentStatus
+from ..core.agents import AgentStatus
 from .compliance_words import short_verdict
 from .formats import age, fit, fit_right, model, percent, tokens
 from .gauge import LEVEL_STYLES, estimate_sign
@@ -16,7 +16,9 @@ from .gauge import LEVEL_STYLES, estimate_sign
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..core.agents import Agent
     from ..core.sessions import Session
+    from .agent_tree import Branch
 
 AGENT_SIGNS: Final = {
     AgentStatus.RUNNING: ("●", "$level-calm"),
@@ -32,34 +34,6 @@ MODEL_CELLS: Final = 11
 WIDE_ENOUGH_FOR_MODEL: Final = 64
 SHORTEST_TYPE: Final = 12
 SHORTEST_TASK: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """An agent and where it stands in the tree."""
-
-    agent: Agent
-    stem: str
-    """The lines before its name."""
-
-
-def grow_tree(agents: Sequence[Agent]) -> list[Branch]:
-    """Put agents under those that started them, in the order they started."""
-    known = {agent.agent_id for agent in agents}
-    children: dict[str | None, list[Agent]] = {}
-    for agent in agents:
-        parent = agent.parent_agent_id
-        inside = parent in known and parent != agent.agent_id
-        children.setdefault(parent if inside else None, []).append(agent)
-    branches: list[Branch] = []
-    waiting = _side_by_side(children.pop(None, []), "")
-    while waiting or children:
-        branch = waiting.pop() if waiting else Branch(_cut_out(children), "└ ")
-        branches.append(branch)
-        stem = branch.stem.replace("├", "│").replace("└", " ")
-        # Taken out when it is placed, and no call of itself: a circle and a long chain end.
-        waiting += _side_by_side(children.pop(branch.agent.agent_id, []), stem)
-    return branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +69,7 @@ def leader_line(session: Session, width: int) -> Content:
 def agent_line(branch: Branch, width: int, now_ms: int, columns: Columns) -> Content:
     """Write an agent's line; the columns of its tree hold where there is room for them."""
     agent = branch.agent
-    sign, style = _mark(agent)
+    sign, style = mark(agent)
     with_model = width >= WIDE_ENOUGH_FOR_MODEL
     fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
     room = max(0, width - fixed - len(branch.stem) - 2)
@@ -104,7 +78,7 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: Columns) -> Con
     parts: list[tuple[str, str]] = [
         (branch.stem, "$bar-mark"),
         (f"{sign} ", style),
-        *_who(branch, columns, room),
+        *who(branch, columns, room),
         (" ", ""),
     ]
     if with_model:
@@ -114,17 +88,20 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: Columns) -> Con
     return Content.assemble(*parts)
 
 
-def _mark(agent: Agent) -> tuple[str, str]:
+def mark(agent: Agent) -> tuple[str, str]:
     """Tell how an agent ended; of one that ended, whether it did as its skill asks."""
     if agent.status is AgentStatus.COMPLETED and agent.ruling and agent.ruling.failed:
         return "✗", "$level-warning"
     return AGENT_SIGNS[agent.status]
 
 
-def _who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
+def who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
     """Name an agent, then its verdict where there is room for it, then what it was to do."""
     agent = branch.agent
     verdict = short_verdict(agent.ruling)
+    if room < cell_len(agent.agent_type) + cell_len(verdict) + 1:
+        # Its code alone: the sign before the name says already that it failed.
+        verdict = verdict.rpartition(" ")[2]
     names = columns.names - len(branch.stem)
     verdicts = columns.verdicts + 1 if columns.verdicts else 0
     if room < names + verdicts + SHORTEST_TASK:
@@ -143,11 +120,12 @@ def _who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
 def _squeezed(agent: Agent, verdict: str, room: int) -> tuple[int, int]:
     """Divide a narrow line between a name and its verdict: a sign says the verdict already."""
     verdicts = cell_len(verdict) + 1 if verdict else 0
-    if room - verdicts < SHORTEST_TYPE:
+    if room - verdicts < min(SHORTEST_TYPE, cell_len(agent.agent_type)):
         verdicts = 0
     if verdicts:
         return min(room - verdicts, max(SHORTEST_TYPE, cell_len(agent.agent_type))), verdicts
-    return min(room, max(SHORTEST_TYPE, room // 2) if agent.description else room), 0
+    name = max(SHORTEST_TYPE, cell_len(agent.agent_type), room // 2)
+    return min(room, name if agent.description else room), 0
 
 
 def returned(agent: Agent, now_ms: int) -> str:
@@ -159,21 +137,6 @@ def returned(agent: Agent, now_ms: int) -> str:
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {age(now_ms - agent.started_at)}"
     return agent.status.value
-
-
-def _side_by_side(agents: Sequence[Agent], stem: str) -> list[Branch]:
-    """Draw what one agent started, the first at the list's end, where it is taken from."""
-    lines = ["├ "] * (len(agents) - 1) + ["└ "]
-    return [Branch(one, stem + line) for one, line in zip(agents, lines, strict=False)][::-1]
-
-
-def _cut_out(children: dict[str | None, list[Agent]]) -> Agent:
-    """Take the first agent out of a circle of parents, so that all of them are shown."""
-    parent = next(iter(children))
-    first = children[parent].pop(0)
-    if not children[parent]:
-        del children[parent]
-    return first
 
 
 def _count(agents: int) -> str:

@@ -51,7 +51,53 @@ def _doctor(app: CtxtopApp) -> Page:
     return DoctorScreen()
 
 
+def _agents(app: CtxtopApp) -> Page:
+    from .screens.agents import AgentsScreen
+
+    return AgentsScreen(app.marked_session)
+
+
+def _summaries(app: CtxtopApp) -> Page:
+    from .screens.summaries import SummariesScreen
+    from .summary_source import SummarySource
+
+    return SummariesScreen(SummarySource(app.places.store), app.marked_session)
+
+
+def _compact(app: CtxtopApp) -> Page | None:
+    from .screens.compact import CompactScreen
+
+    session = app.marked_session
+    return CompactScreen(session) if session else None
+
+
+def _recover(app: CtxtopApp) -> Page | None:
+    from .screens.recover import RecoverScreen
+
+    session = app.marked_session
+    if session is None:
+        return None
+    if session.too_long is None:
+        words = "only a session that is too long is recovered; c makes any smaller"
+        app.notify(words, markup=False)
+        return None
+    return RecoverScreen(session)
+
+
+def _receipts(app: CtxtopApp) -> Page:
+    from .screens.receipts import ReceiptsScreen
+
+    return ReceiptsScreen()
+
+
 DESTINATIONS: Final = (
+    Destination("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents),
+    Destination(
+        "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
+    ),
+    Destination("compact", "c", "Compact", "plan how to make this session smaller", _compact),
+    Destination("recover", "r", "Recover", "mend a session that is too long", _recover),
+    Destination("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),
     Destination(
         "policy", "P", "Policy", "what is set, where it was said, and to change it", _policy

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from .lookup import Lookup
@@ -36,8 +38,14 @@ if TYPE_CHECKING:
     from ..core.store.writer import Writer
     from .places import Places
 
-LEAST_S: Final = 0.04
-"""Between two views: the screen draws no faster, and a burst becomes one view."""
+LEAST_S: Final = 0.1
+"""Between two views: nobody reads faster, and a burst becomes one view."""
+
+REST: Final = 2.0
+"""Rest after a view, in times of what it took: the screen's thread needs the interpreter too."""
+
+MOST_S: Final = 0.5
+"""The longest rest, and the longest that a view waits for the one before to be drawn."""
 
 TICK_S: Final = 1.0
 """Another ctxtop may have written to the store: look at its change number this often."""
@@ -52,6 +60,10 @@ AGAIN: Final = "then start ctxtop again"
 
 JOIN_S: Final = 2.0
 """How long leaving waits for the threads, which end by themselves."""
+
+TURN_S: Final = 0.001
+"""How long a thread keeps the interpreter from one that wants it. The screen's asks for it many
+times a key, and with Python's 5 ms each time would be seen."""
 
 Answer = TypeVar("Answer")
 
@@ -68,6 +80,7 @@ class Feed:
         self._stop: Final = threading.Event()
         self._poke: Final = threading.Event()
         self._opened: Final = threading.Event()
+        self._drawn: Final = threading.Event()
         self._lock: Final = threading.Lock()
         self._changed: set[str] | None = set()
         self._wish = Wish()
@@ -84,6 +97,7 @@ class Feed:
 
     def start(self) -> None:
         """Start both threads; returns at once."""
+        sys.setswitchinterval(TURN_S)
         for thread in self._threads:
             thread.start()
 
@@ -92,6 +106,7 @@ class Feed:
         self._stop.set()
         self.lookup.stop()
         self._opened.set()
+        self._drawn.set()
         self._poke.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -104,6 +119,10 @@ class Feed:
                 return
             self._wish = wish
         self._poke.set()
+
+    def drawn(self) -> None:
+        """Say that the newest view stands on the screen: only then another one is worked out."""
+        self._drawn.set()
 
     def ask(
         self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
@@ -248,8 +267,11 @@ class Feed:
                     changed = None
                 elif not poked and reader.is_sure(self._clock()) and pane.is_sure(self._clock()):
                     continue
+                began = time.monotonic()
                 self._publish(reader, pane, changed)
-                self._stop.wait(LEAST_S)
+                took = time.monotonic() - began
+                self._stop.wait(min(max(LEAST_S, REST * took), MOST_S))
+                self._drawn.wait(MOST_S)
         finally:
             db.close()
 
@@ -269,6 +291,7 @@ class Feed:
             scanned=scanned,
             saves=pane.saves.read(sessions, now_ms, policies),
         )
+        self._drawn.clear()
         self._post(ViewChanged(view))
         for trouble in pane.saves.new_troubles():
             self._post(Troubled(trouble))
@@ -279,7 +302,7 @@ class Feed:
 
     @property
     def policies(self) -> Policies:
-        """What holds at present."""
+        """The policies that are in force."""
         from ..core.policy.layers import COMMON
 
         return self._policy_files.policies if self._policy_files else COMMON
@@ -323,15 +346,21 @@ class _Pane:
         self.saves: Final = SavesFeed(db)
         self._key: tuple[object, ...] = ()
         self._rows: tuple[SummaryRow, ...] = ()
+        self._session: Session | None = None
+        self._agents: tuple[Agent, ...] = ()
 
     def agents(
         self, sessions: tuple[Session, ...], session_id: str | None, policies: Policies
     ) -> tuple[Agent, ...]:
         from ..core.fleet import read_agents
 
-        if session_id is None:
-            return ()
-        return tuple(read_agents(self._db, sessions, [session_id], policies))
+        session = next((each for each in sessions if each.session_id == session_id), None)
+        # The fleet's reader makes a session again whenever anything of it may have changed.
+        if session is not self._session:
+            only = [session.session_id] if session else []
+            self._agents = tuple(read_agents(self._db, sessions, only, policies)) if only else ()
+            self._session = session
+        return self._agents
 
     def is_sure(self, now_ms: int) -> bool:
         """Say whether time alone has changed no save's state."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells
@@ -41,6 +42,11 @@ def tokens(count: int | None) -> str:
     return f"{_short(count / _MILLION, 2)} M"
 
 
+def plural(count: int, thing: str) -> str:
+    """Write a number and its thing."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def percent(ratio: float | None) -> str:
     """Write a ratio of 1 as a whole percentage, never clamped; halves go up, as the client's do."""
     return NOTHING if ratio is None else f"{int(ratio * 100 + 0.5)} %"
@@ -64,6 +70,29 @@ def age(milliseconds: int | None) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def moment(at_ms: int | None) -> str:
+    """Write a time on this machine's clock."""
+    here = _here(at_ms)
+    return f"{here:%Y-%m-%d %H:%M}" if here else NOTHING
+
+
+def when(at: int | None, now_ms: int) -> str:
+    """Write a time here, and how long ago that is; both in ms since 1970."""
+    here = _here(at)
+    if at is None or here is None:
+        return NOTHING
+    return f"{here:%Y-%m-%d %H:%M:%S}, {age(now_ms - at)} ago"
+
+
+def _here(at_ms: int | None) -> datetime | None:
+    if at_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def turns_left(forecast: Forecast | None) -> str:

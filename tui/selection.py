@@ -1,16 +1,23 @@
-"""Which sessions are shown, and in which order."""
+"""Which sessions are shown, in which order, and under which headings."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..core.fleet import by_name, by_need, by_newest, fullness
+from ..core.sessions import Session, Status
+from .session_filter import EVERYTHING, Filter, Seen, read_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from ..core.sessions import Session
+    from ..core.activity import Cost
+
+HEADING: Final = "/"
+"""Begins a heading's key; a session's id is a file's name, which never has it."""
 
 
 class Order(Enum):
@@ -18,7 +25,11 @@ class Order(Enum):
 
     NEED = "need"
     FULLEST = "fullest"
+    SOONEST = "soonest full"
     NEWEST = "newest"
+    COSTLIEST = "costliest"
+    RULE = "broken rules"
+    COMPACTED = "compactions"
     NAME = "name"
 
     @property
@@ -27,35 +38,178 @@ class Order(Enum):
         orders = list(Order)
         return orders[(orders.index(self) + 1) % len(orders)]
 
+    @property
+    def column(self) -> str:
+        """The column that it sorts by."""
+        return _COLUMNS.get(self, "")
 
-def select(sessions: Iterable[Session], words: str, order: Order) -> list[Session]:
-    """Take the sessions in which every word occurs, or does not with `!` before it."""
-    tests = [_test(word) for word in words.casefold().split()]
-    chosen = [session for session in sessions if all(test(session) for test in tests)]
-    if order is Order.NEED:
-        return sorted(chosen, key=by_need)
-    if order is Order.FULLEST:
-        return sorted(chosen, key=lambda session: (-fullness(session), session.session_id))
-    if order is Order.NEWEST:
-        return sorted(chosen, key=by_newest)
-    return sorted(chosen, key=by_name)
+    @classmethod
+    def named(cls, value: str) -> Order:
+        """Find the order of a word that was kept; the first one where nobody knows it."""
+        return next((order for order in cls if order.value == value), cls.NEED)
 
 
-def _test(word: str) -> Callable[[Session], bool]:
-    if word.startswith("!") and len(word) > 1:
-        return lambda session: word[1:] not in _text(session)
-    return lambda session: word in _text(session)
+_COLUMNS: Final = {
+    Order.FULLEST: "gauge",
+    Order.SOONEST: "until",
+    Order.NEWEST: "doing",
+    Order.COSTLIEST: "cost",
+    Order.RULE: "agents",
+    Order.COMPACTED: "compactions",
+    Order.NAME: "title",
+}
 
 
-def _text(session: Session) -> str:
-    level = session.context.level
-    parts = (
-        session.title,
-        session.project,
-        session.model or "",
-        session.session_id,
-        session.status.value,
-        "live" if session.live else "",
-        level.value if level else "",
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A project's line above its sessions."""
+
+    project: str
+    sessions: tuple[Session, ...]
+    """Those that are shown, or would be if it were unfolded."""
+    folded: bool
+
+    @property
+    def key(self) -> str:
+        """What names its row."""
+        return f"{HEADING}{self.project}"
+
+    @property
+    def live(self) -> int:
+        """How many are live."""
+        return sum(each.live for each in self.sessions)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a person."""
+        return sum(each.status is Status.WAITING for each in self.sessions)
+
+    @property
+    def fullest(self) -> Session:
+        """The one whose context is the fullest."""
+        return max(self.sessions, key=fullness)
+
+    @property
+    def cost(self) -> Cost | None:
+        """What they have cost together; None where none has a price."""
+        known = [each.cost for each in self.sessions if each.cost]
+        if not known:
+            return None
+        return sum_costs(known, everything=len(known) == len(self.sessions))
+
+
+def sum_costs(costs: list[Cost], *, everything: bool) -> Cost:
+    """Add costs up; the sum is as sure as its least sure part."""
+    from ..core.activity import Cost
+
+    return Cost(
+        usd=sum(each.usd for each in costs),
+        estimated=any(each.estimated for each in costs),
+        partial=not everything or any(each.partial for each in costs),
     )
-    return " ".join(parts).casefold()
+
+
+Entry = Session | Heading
+"""A row of the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How a person has arranged the list."""
+
+    words: str = ""
+    """The filter as it was typed."""
+    order: Order = Order.NEED
+    grouped: bool = False
+    folded: frozenset[str] = frozenset()
+    """Projects whose sessions are not shown."""
+    pins: tuple[str, ...] = ()
+    """Ids of sessions that stay on top, the newest last."""
+    picked: frozenset[str] = frozenset()
+    """Ids of sessions that are marked with others."""
+    filter: Filter = field(default=EVERYTHING, compare=False)
+    """What the words mean."""
+
+    def asking(self, words: str) -> Arrangement:
+        """Filter by other words."""
+        return replace(self, words=words, filter=read_filter(words))
+
+    def pin(self, session_id: str) -> Arrangement:
+        """Keep a session on top, or let it go."""
+        kept = tuple(each for each in self.pins if each != session_id)
+        return replace(self, pins=kept if session_id in self.pins else (*kept, session_id))
+
+    def pick(self, session_id: str) -> Arrangement:
+        """Mark a session with the others, or no longer."""
+        return replace(self, picked=self.picked ^ {session_id})
+
+    def fold(self, project: str, *, folded: bool) -> Arrangement:
+        """Hide the sessions of a project, or show them."""
+        now = self.folded | {project} if folded else self.folded - {project}
+        return replace(self, folded=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The list as it is shown."""
+
+    entries: tuple[Entry, ...]
+    sessions: tuple[Session, ...]
+    """All that match, also where their heading is folded."""
+
+
+def arrange(sessions: Iterable[Session], how: Arrangement, now_ms: int) -> Arranged:
+    """Choose, sort and group; what is pinned stands first, of its project where grouped."""
+    seen = Seen(now_ms, frozenset(how.pins), how.picked)
+    chosen = [session for session in sessions if how.filter.takes(session, seen)]
+    chosen.sort(key=_KEYS[how.order])
+    if how.pins:
+        chosen.sort(key=lambda session: session.session_id not in seen.pins)
+    if not how.grouped:
+        return Arranged(tuple(chosen), tuple(chosen))
+    return Arranged(tuple(_grouped(chosen, how.folded)), tuple(chosen))
+
+
+def _grouped(sessions: list[Session], folded: frozenset[str]) -> Iterator[Entry]:
+    """Put sessions under their projects, which come in the order of their first sessions."""
+    groups: dict[str, list[Session]] = {}
+    for session in sessions:
+        groups.setdefault(session.project, []).append(session)
+    for project, members in groups.items():
+        yield Heading(project, tuple(members), project in folded)
+        if project not in folded:
+            yield from members
+
+
+def _by_soonest(session: Session) -> tuple[object, ...]:
+    """Sort key: the fewest turns left first, then those of which nobody knows."""
+    end = session.outlook.end if session.live else None
+    return (end.turns.p50 if end else math.inf, *by_need(session))
+
+
+def _by_cost(session: Session) -> tuple[object, ...]:
+    return (-(session.cost.usd if session.cost else -1.0), *by_need(session))
+
+
+def _by_rule(session: Session) -> tuple[object, ...]:
+    return (-(session.agents_failed or 0), -session.agents, *by_need(session))
+
+
+def _by_compactions(session: Session) -> tuple[object, ...]:
+    return (-session.compactions, *by_need(session))
+
+
+def _by_fullness(session: Session) -> tuple[object, ...]:
+    return (-fullness(session), session.session_id)
+
+
+_KEYS: Final[dict[Order, Callable[[Session], tuple[object, ...]]]] = {
+    Order.NEED: by_need,
+    Order.FULLEST: _by_fullness,
+    Order.SOONEST: _by_soonest,
+    Order.NEWEST: by_newest,
+    Order.COSTLIEST: _by_cost,
+    Order.RULE: _by_rule,
+    Order.COMPACTED: _by_compactions,
+    Order.NAME: by_name,
+}

@@ -1,4 +1,4 @@
-"""A session as one line: which columns fit, and what stands in them."""
+"""A session as one line, and a project's heading above its sessions."""
 
 from __future__ import annotations
 
@@ -7,21 +7,32 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from ..core.activity import DoingKind
+from ..core.fleet import fullness
 from ..core.sessions import Status
 from .compliance_words import agent_count
-from .formats import age, fit, fit_right, model, percent, turns_left
-from .gauge import LEVEL_STYLES, PERCENT_CELLS, SHORTEST, fill, gauge
+from .formats import NOTHING, fit, fit_right, model, percent
+from .gauge import LEVEL_STYLES, PERCENT_CELLS, fill, gauge
+from .session_columns import AGE_CELLS, GAP
+from .session_words import (
+    cache_words,
+    cost_words,
+    doing_words,
+    fitting,
+    shown_age,
+    trail_words,
+    turns_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.sessions import Session
+    from .selection import Heading
+    from .session_columns import Layout
 
-LONGEST_BAR: Final = 30
-"""Cells; a longer bar is not read more exactly."""
-
-SHORTEST_TITLE: Final = 20
-"""Cells; a shorter title no longer tells one session from another."""
+PICKED: Final = "◆"
+PINNED: Final = "↑"
 
 SESSION_SIGNS: Final = {
     Status.BUSY: ("●", "$level-calm"),
@@ -34,106 +45,68 @@ SESSION_SIGNS: Final = {
 }
 """State is never told by colour alone."""
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table: its head, its cells, and how soon it goes when room is short."""
-
-    name: str
-    head: str
-    cells: int
-    rank: int
-    """Columns of the highest rank go first; rank 0 stays."""
-
-
-_COLUMNS: Final = (
-    Column("mark", "", 1, 0),
-    Column("title", "session", SHORTEST_TITLE, 0),
-    Column("project", "project", 13, 6),
-    Column("model", "model", 11, 5),
-    Column("gauge", "context", SHORTEST + PERCENT_CELLS, 0),
-    Column("level", "level", 9, 4),
-    Column("fill", "tokens", 15, 2),
-    Column("until", "trigger ≈turns", 14, 3),
-    Column("agents", "agents", 6, 3),
-    Column("compactions", "↻", 3, 3),
-    Column("age", "age", 6, 1),
-)
-_GAP: Final = 1
-_ONE_STATEMENT: Final = frozenset({"gauge", "level", "fill", "until"})
-_RIGHT: Final = frozenset({"fill", "until", "agents", "compactions", "age"})
+_AT_WORK: Final = frozenset({Status.BUSY, Status.ACTIVE})
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The columns that fit a width, in order."""
+class Flags:
+    """What a person said of a session."""
 
-    columns: tuple[Column, ...]
-
-    @property
-    def merged(self) -> tuple[Column, ...]:
-        """The same with one wide cell from the bar to the tokens: for words instead of them."""
-        gauges = [column for column in self.columns if column.name in _ONE_STATEMENT]
-        wide = Column("gauge", "", sum(one.cells for one in gauges) + _GAP * (len(gauges) - 1), 0)
-        return tuple(
-            wide if column.name == "gauge" else column
-            for column in self.columns
-            if column.name == "gauge" or column.name not in _ONE_STATEMENT
-        )
-
-    @property
-    def head(self) -> Content:
-        """The line above the rows."""
-        cells = (
-            (fit_right if column.name in _RIGHT else fit)(column.head, column.cells)
-            for column in self.columns
-        )
-        return Content.styled(" ".join(cells), "$quiet")
+    picked: bool = False
+    pinned: bool = False
 
 
-def lay_out(width: int) -> Layout:
-    """Choose columns for a width; the title and the bar share what is left over."""
-    columns = list(_COLUMNS)
-    while _needed(columns) > width and any(column.rank for column in columns):
-        highest = max(column.rank for column in columns)
-        columns = [column for column in columns if column.rank != highest]
-    # What cannot go must fit all the same: then the title gives, never the bar.
-    spare = max(width - _needed(columns), -SHORTEST_TITLE)
-    longer_bar = min(max(0, spare * 2 // 5), LONGEST_BAR - SHORTEST)
-    extra = {"gauge": longer_bar, "title": spare - longer_bar}
-    return Layout(
-        tuple(
-            Column(column.name, column.head, column.cells + extra.get(column.name, 0), column.rank)
-            for column in columns
-        )
-    )
-
-
-def session_line(session: Session, layout: Layout, now_ms: int) -> Content:
+def session_line(
+    session: Session,
+    layout: Layout,
+    now_ms: int,
+    flags: Flags = Flags(),
+) -> Content:
     """Write a session's line."""
     columns = layout.merged if session.too_long else layout.columns
-    return Content(" ").join(
-        _CELLS[column.name](session, column.cells, now_ms) for column in columns
-    )
+    cells = [_CELLS[column.name](session, column.cells, now_ms) for column in columns]
+    if flags.picked or flags.pinned:
+        sign = PICKED if flags.picked else PINNED
+        cells[0] = Content.assemble(_sign(session), (sign, "bold $accent"))
+    return Content(" " * GAP).join(cells)
 
 
-def shown_age(session: Session, now_ms: int) -> str:
-    """Tell how long ago a session did anything, as its line does."""
-    last = session.last_activity_at
-    return age(None if last is None else now_ms - last)
+def heading_line(heading: Heading, width: int) -> Content:
+    """Write a project's line: how many, who waits, the fullest, and what they have cost."""
+    fullest = heading.fullest
+    count = len(heading.sessions)
+    cost = next(iter(cost_words(heading.cost)), "")
+    said = [
+        (f"{count} session{'' if count == 1 else 's'}", "$quiet"),
+        (f"▲ {heading.waiting} waiting" if heading.waiting else "", "bold $level-warning"),
+        (f"{heading.live} live" if heading.live else "", "$quiet"),
+        (f"fullest {percent(fullness(fullest))}", LEVEL_STYLES[fullest.context.level]),
+        (cost, "$quiet"),
+    ]
+    parts: list[tuple[str, str]] = []
+    room = width - 2 - min(len(heading.project) + 1, max(8, width // 3))
+    for words, style in said:
+        if words and len(words) + 3 <= room:
+            parts += [(" · ", "$quiet"), (words, style)]
+            room -= len(words) + 3
+    told = sum(len(words) for words, _ in parts)
+    sign = "▸" if heading.folded else "▾"
+    name = fit(heading.project, min(len(heading.project) * 2, width - 2 - told)).rstrip()
+    line = Content.assemble((f"{sign} ", "$accent"), (name, "bold $accent"), *parts)
+    return line + " " * max(0, width - line.cell_length)
 
 
-def status_mark(session: Session) -> tuple[str, str]:
+def status_sign(session: Session) -> tuple[str, str]:
     """Tell what a session is doing: a sign and its style."""
-    return SESSION_SIGNS[session.status]
+    return SESSION_SIGNS[Status.TOO_LONG] if session.too_long else SESSION_SIGNS[session.status]
 
 
-def _needed(columns: list[Column]) -> int:
-    return sum(column.cells for column in columns) + _GAP * (len(columns) - 1)
+def _sign(session: Session) -> tuple[str, str]:
+    return status_sign(session)
 
 
-def _mark(session: Session, cells: int, now_ms: int) -> Content:
-    sign, style = SESSION_SIGNS[Status.TOO_LONG] if session.too_long else status_mark(session)
+def _sign_cell(session: Session, cells: int, now_ms: int) -> Content:
+    sign, style = _sign(session)
     return Content.styled(fit(sign, cells), style)
 
 
@@ -150,16 +123,32 @@ def _model(session: Session, cells: int, now_ms: int) -> Content:
     return Content.styled(fit(model(session.model), cells), "$quiet")
 
 
+def _doing(session: Session, cells: int, now_ms: int) -> Content:
+    """Say what it does, and at the right edge for how long."""
+    words = doing_words(session, cells - AGE_CELLS - 1)
+    took = fit_right(shown_age(session, now_ms), AGE_CELLS)
+    return Content.assemble(
+        (fit(words, cells - AGE_CELLS - 1), _doing_style(session)), " ", (took, "$quiet")
+    )
+
+
+def _doing_style(session: Session) -> str:
+    asked = session.doing is not None and session.doing.kind is DoingKind.PERSON
+    if session.status is Status.WAITING or (session.live and asked):
+        return "bold $level-warning"
+    return "$foreground" if session.status in _AT_WORK or session.doing else "$quiet"
+
+
 def _gauge(session: Session, cells: int, now_ms: int) -> Content:
     refused = session.too_long
     if refused is None:
         return gauge(session.context, cells - PERCENT_CELLS)
-    words = "too long"
+    choices = ["too long — r recovers", "too long"]
     if refused.prompt_tokens and refused.limit_tokens:
-        words = f"too long: {refused.prompt_tokens:,} of {refused.limit_tokens:,}"
-        if len(words) > cells:
-            words = f"too long, {percent(refused.prompt_tokens / refused.limit_tokens)}"
-    return Content.styled(fit(words, cells), "bold $level-emergency")
+        size = f"too long: {refused.prompt_tokens:,} of {refused.limit_tokens:,}"
+        share = f"too long, {percent(refused.prompt_tokens / refused.limit_tokens)}"
+        choices = [f"{size} — r recovers", size, share, "too long"]
+    return Content.styled(fit(fitting(choices, cells), cells), "bold $level-emergency")
 
 
 def _fill(session: Session, cells: int, now_ms: int) -> Content:
@@ -167,16 +156,26 @@ def _fill(session: Session, cells: int, now_ms: int) -> Content:
     return Content.styled(fit_right(fill(session.context), cells), style)
 
 
-def _until(session: Session, cells: int, now_ms: int) -> Content:
-    """Tell the counter against the trigger, and of a live session the turns that are left."""
+def _trigger(session: Session, cells: int, now_ms: int) -> Content:
+    """Tell the counter against the trigger."""
     trigger = session.context.trigger
     if trigger is None or session.context.tokens is None:
-        return Content.styled(fit_right("", cells), "$quiet")
-    # Of a session that is over nobody waits for the end.
-    left = turns_left(session.outlook.end) if session.live and session.outlook.end else ""
-    way = percent(session.context.trigger_ratio) if trigger.tokens else "not armed"
-    words = f"{way} {left}" if left and trigger.tokens else way
+        return Content(" " * cells)
+    words = percent(session.context.trigger_ratio) if trigger.tokens else "not armed"
     return Content.styled(fit_right(words, cells), "$foreground" if trigger.tokens else "$quiet")
+
+
+def _until(session: Session, cells: int, now_ms: int) -> Content:
+    """Tell the turns that are left of a live session: of one that is over nobody waits for it."""
+    trigger = session.context.trigger
+    end = session.outlook.end if session.live else None
+    choices = turns_words(end, is_trigger=bool(trigger and trigger.tokens))
+    words = fitting(choices, cells) if choices else NOTHING if session.live else ""
+    return Content.styled(fit_right(words, cells), "$foreground" if choices else "$quiet")
+
+
+def _trail(session: Session, cells: int, now_ms: int) -> Content:
+    return Content.styled(fit_right(trail_words(session.trail, cells), cells), "$bar-mark")
 
 
 def _level(session: Session, cells: int, now_ms: int) -> Content:
@@ -195,20 +194,29 @@ def _compactions(session: Session, cells: int, now_ms: int) -> Content:
     return Content.styled(fit_right(f"↻{count}" if count else "", cells), "$foreground")
 
 
-def _age(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_right(shown_age(session, now_ms), cells), "$quiet")
+def _cost(session: Session, cells: int, now_ms: int) -> Content:
+    return Content.styled(fit_right(fitting(cost_words(session.cost), cells), cells), "$foreground")
+
+
+def _cache(session: Session, cells: int, now_ms: int) -> Content:
+    style = "$foreground" if session.cache.is_warm(now_ms) else "$quiet"
+    return Content.styled(fit(fitting(cache_words(session, now_ms), cells), cells), style)
 
 
 _CELLS: Final[dict[str, Callable[[Session, int, int], Content]]] = {
-    "mark": _mark,
+    "sign": _sign_cell,
     "title": _title,
     "project": _project,
     "model": _model,
+    "doing": _doing,
     "gauge": _gauge,
     "fill": _fill,
-    "until": _until,
+    "trigger": _trigger,
     "level": _level,
+    "until": _until,
+    "trail": _trail,
     "agents": _agents,
     "compactions": _compactions,
-    "age": _age,
+    "cost": _cost,
+    "cache": _cache,
 }

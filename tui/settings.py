@@ -20,6 +20,7 @@ class Settings:
     theme: str = ""
     """Empty: the one that was chosen last."""
     ascii: bool = False
+    welcome: bool = True
     keymap: Mapping[str, str] = field(default_factory=dict)
     """Keys by the binding's id."""
     notices: tuple[str, ...] = ()
@@ -33,7 +34,9 @@ def read_settings(sources: PolicySources) -> Settings:
 
     policy = PolicyFiles(sources).policies.common
     theme = policy.text("ui.theme")
-    settings = Settings("" if theme == KEPT else theme, policy.flag("ui.ascii"))
+    settings = Settings(
+        "" if theme == KEPT else theme, policy.flag("ui.ascii"), policy.flag("ui.welcome")
+    )
     found = keymap_of(policy)
     notices = tuple(str(each) for each in found.notices) if found else ()
     return replace(settings, keymap=found.keys if found else {}, notices=notices)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 SIZE_CELLS: Final = 24
 
 KEPT: Final = "boundary"
-"""The kind of a compaction's summary; every other one was returned by an agent."""
+"""The kind of a compaction's summary; the others are agents' and plans'."""
+
+PLAN: Final = "plan"
+"""The kind of what ctxtop wrote itself."""
 
 LOOKED_AT: Final = 4_000
 """Characters: a beginning stands in the first ones, and a text can have 200,000."""
@@ -46,9 +49,11 @@ def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms
 
 
 def who_said(row: SummaryRow) -> str:
-    """Name a summary: a compaction, or an agent and its task."""
+    """Name a summary: a compaction, what ctxtop planned, or an agent and its task."""
     if row.kind == KEPT:
         return "compaction"
+    if row.kind == PLAN:
+        return f"plan: {row.description}"
     return f"{row.agent_type or 'agent'} {row.description or ''}".rstrip()
 
 

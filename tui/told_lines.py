@@ -38,7 +38,7 @@ def told_lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
     found = thrash.thrash(told.refill)
     if found:
         turns = many(found.turns_since_last, "turn")
-        yield "thrash", f"{turns} after the last one{_refilled(found.culprit)}"
+        yield "thrash", f"{turns} after the last one{refilled(found.culprit)}"
     if told.cleared_results:
         yield "cleared", f"{many(told.cleared_results, 'tool result')} before it, silently"
     files = [_file(each) for each in lost.files[:FILES_SHOWN]]
@@ -75,12 +75,17 @@ def _rest(shown: list[str], count: int) -> list[str]:
 
 
 def _file(use: FileUse) -> str:
+    return f"{use.path} ({use_words(use)}; line {use.line})"
+
+
+def use_words(use: FileUse) -> str:
+    """Say what was done with a file, and how often."""
     done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
-    said = ", ".join(f"{what} {count}×" for what, count in done if count)
-    return f"{use.path} ({said}; line {use.line})"
+    return ", ".join(f"{what} {count}×" for what, count in done if count)
 
 
-def _refilled(culprit: Culprit | None) -> str:
+def refilled(culprit: Culprit | None) -> str:
+    """Say what filled the context again; empty where nothing did."""
     if culprit is None:
         return ""
     kind = _KINDS.get(culprit.kind, culprit.kind)

@@ -20,6 +20,8 @@ class AgentTask:
     skill: str | None = None
     sent_back: str | None = None  # the first result, when a hook did not accept it
     replaced: str | None = None  # a result that its last words replaced
+    helpers: tuple[AgentTask, ...] = ()  # whom it starts itself
+    status: str = "completed"  # as the client names how it ended
 
 
 WISHLIST_API = AgentTask(

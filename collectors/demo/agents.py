@@ -75,12 +75,13 @@ class AgentRun(Speaker):
         self.requests.will_send(prompt)
         self.requests.will_send({"role": "system", "content": [text_block(filler.prose(500))]})
 
-    def work(self, say: str, call: ToolCall) -> None:
-        """Write one answer that uses a tool, and what the tool gave back."""
+    def work(self, say: str, call: ToolCall) -> str:
+        """Write one answer that uses a tool, and what the tool gave back; return its id."""
         tool_use_id = self.chain.ids.tool_use()
         ids = self._say([text_block(say), tool_block(tool_use_id, call)], 180)
         self.tool_result(tool_use_id, call, ids[-1])
         self.calls += 1
+        return tool_use_id
 
     def sent_back(self, result: str) -> None:
         """Write a result that a hook did not accept, and what the hook said."""
@@ -108,7 +109,8 @@ class AgentRun(Speaker):
         if self.task.replaced is not None:
             said = f"[{config_texts.TEST_HOOK}]: 2 tests fail. Mend them."
             self._held_up(self.task.replaced, said)
-        self._say([text_block(self.task.result)], max(40, len(self.task.result) // 4))
+        if self.task.result:
+            self._say([text_block(self.task.result)], max(40, len(self.task.result) // 4))
 
     def result_fields(self, call: ToolCall) -> Json:
         """Return nothing: agents' files keep what the model saw and no more."""
@@ -119,15 +121,16 @@ class AgentRun(Speaker):
         """Return how long the agent has worked, in milliseconds."""
         return (self.chain.clock.at - self.began) // timedelta(milliseconds=1)
 
-    def meta(self, leader: str) -> Json:
-        """Return the sidecar of an agent at work."""
-        return {
+    def meta(self, leader: str, parent: str | None = None) -> Json:
+        """Return the sidecar of an agent at work; `parent` is the agent that started it."""
+        below: Json = {} if parent is None else {"parentAgentId": parent}
+        return below | {
             "agentType": self.task.kind,
             "isBuiltIn": self._built_in,
             "launchedWithDefaults": True,
             "description": self.task.description,
             "toolUseId": self.tool_use_id,
-            "spawnDepth": 1,
+            "spawnDepth": 1 if parent is None else 2,
             "requestShape": "background",
             "requestNonInteractive": True,
             "model": self.model.id,
@@ -189,7 +192,7 @@ def agent_call(task: AgentTask) -> ToolCall:
         "subagent_type": task.kind,
         "prompt": task.prompt,
     }
-    return ToolCall("Agent", arguments, "", {})
+    return ToolCall("Agent", arguments, task.result, {})
 
 
 def output_file(talk: Talk, agent_id: str) -> str:
@@ -235,7 +238,7 @@ def notification(talk: Talk, run: AgentRun) -> str:
         f"<task-notification>\n<task-id>{run.agent_id}</task-id>\n"
         f"<tool-use-id>{run.tool_use_id}</tool-use-id>\n"
         f"<output-file>{output_file(talk, run.agent_id)}</output-file>\n"
-        "<status>completed</status>\n"
+        f"<status>{run.task.status}</status>\n"
         f'<summary>Agent "{run.task.description}" finished</summary>\n'
         "<note>The agent stopped and has no live background children of its own. It can be sent "
         "another message, so the same task-id may notify more than once.</note>\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from . import agent_texts, old_stories, stories, texts
+from . import agent_texts, old_stories, review_texts, stories, texts
 from .model import (
     CURRENT,
     HAIKU_200K,
@@ -115,10 +115,17 @@ LAUNCHER = Scenario(
     stories.launcher,
 )
 TWICE = Scenario(
-    _typed(
-        _past(
-            texts.INFRA, HAIKU_200K, "Staging cluster to Terraform", CURRENT, timedelta(minutes=52)
-        )
+    replace(
+        _typed(
+            _past(
+                texts.INFRA,
+                HAIKU_200K,
+                "Staging cluster to Terraform",
+                CURRENT,
+                timedelta(minutes=52),
+            )
+        ),
+        answers=46,
     ),
     stories.compacted_twice,
 )
@@ -135,18 +142,53 @@ WAITING = Scenario(
     stories.waiting,
 )
 WIDE = Scenario(
-    _typed(_past(texts.SHOP, OPUS, "修复支付网关 🚑 超时", CURRENT, timedelta(hours=2))),
-    stories.turns(("支付网关在高峰期超时,请找出原因并修复。🙏", 143_800, 11)),
+    replace(
+        _typed(_past(texts.SHOP, OPUS, "修复支付网关 🚑 超时", CURRENT, timedelta(hours=2))),
+        answers=34,
+    ),
+    stories.sending(
+        (("支付网关在高峰期超时,请找出原因并修复。🙏", 143_800, 11),),
+        stories.Launch(
+            "改好之后请审查。",
+            (review_texts.PAYMENT_FIX, review_texts.PAYMENT_REVIEW, review_texts.PAYMENT_LOG),
+            "One mends it, one reviews it, one makes it visible.",
+        ),
+        stories.Launch("再审查一次。", (review_texts.PAYMENT_AGAIN,), "Once more."),
+    ),
 )
 RIGHT_TO_LEFT = Scenario(
-    _past(texts.NOTES, SONNET, "إصلاح البحث في الملاحظات", CURRENT, timedelta(hours=31)),
-    stories.turns(("البحث لا يجد الكلمات التي فيها تشكيل. أصلحه من فضلك.", 67_900, 3)),
+    replace(
+        _past(texts.NOTES, SONNET, "إصلاح البحث في الملاحظات", CURRENT, timedelta(hours=31)),
+        answers=16,
+    ),
+    stories.sending(
+        (("البحث لا يجد الكلمات التي فيها تشكيل. أصلحه من فضلك.", 67_900, 3),),
+        stories.Launch(
+            "والآن الفهرس.",
+            (review_texts.TAG_INDEX, review_texts.TAG_SPEED, review_texts.TAG_REVIEW),
+            "The index and its review.",
+        ),
+    ),
 )
 HOSTILE_TEXT = Scenario(
-    _past(
-        texts.INFRA, SONNET, "Show [/foo] and [bold red] as they are", CURRENT, timedelta(days=2)
+    replace(
+        _past(
+            texts.INFRA,
+            SONNET,
+            "Show [/foo] and [bold red] as they are",
+            CURRENT,
+            timedelta(days=2),
+        ),
+        answers=20,
     ),
-    stories.turns((HOSTILE, 39_700, 3)),
+    stories.sending(
+        ((HOSTILE, 39_700, 3),),
+        stories.Launch(
+            "Now the whole log view. Send out whom you need.",
+            (review_texts.LOG_PLAN, review_texts.LOG_LIMIT, review_texts.LOG_DOCS),
+            "One plans it with helpers of its own, one writes it down.",
+        ),
+    ),
 )
 LEDGER = Scenario(
     _past(texts.BILLING, OPUS_5, "Ledger rounding, cent by cent", NEWER, timedelta(days=4)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from .agents import (
     AgentRun,
     Launched,
     acknowledge,
+    agent_call,
     agent_chain,
     agent_file,
     launch,
@@ -34,6 +36,8 @@ from .stage import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .agent_texts import AgentTask
     from .current import Talk
 
@@ -88,6 +92,34 @@ def turns(*script: Turn) -> Story:
         return truth_of(talk)
 
     return story
+
+
+def sending(script: tuple[Turn, ...], *launches: Launch) -> Story:
+    """Return the story of some finished turns, and of agents that are sent out after them."""
+
+    def story(stage: Stage) -> Told:
+        talk = stage.talk()
+        for prompt, until, calls in script:
+            turn(stage, talk, prompt, until, calls)
+        with apart(stage):
+            for each in launches:
+                talk.prompt(each.prompt)
+                send_out(stage, talk, each.tasks, each.say)
+        talk.cost()
+        return truth_of(talk)
+
+    return story
+
+
+@contextmanager
+def apart(stage: Stage) -> Iterator[None]:
+    """Draw from a source of its own: the stories that are told after this stay as they are."""
+    state = stage.rng.getstate()
+    stage.rng.seed(stage.cast.title)
+    try:
+        yield
+    finally:
+        stage.rng.setstate(state)
 
 
 def busy(first: Turn, prompt: str, until: int) -> Story:
@@ -148,20 +180,27 @@ def verdict(task: AgentTask) -> str:
     return "Taken over as it is."
 
 
-def run_agent(stage: Stage, talk: Talk, one: Launched) -> AgentRun:
-    """Tell an agent's whole work into its own file."""
+def run_agent(stage: Stage, talk: Talk, one: Launched, parent: AgentRun | None = None) -> AgentRun:
+    """Tell an agent's whole work into its own file; `parent` is the agent that started it."""
     place = agent_file(stage.transcript, one.agent_id)
     sheet, sidecar = Sheet(place.transcript), Sheet(place.meta)
-    clock = own_clock(stage.clock.at, stage.clock.end)
+    began = stage.clock.at if parent is None else parent.chain.clock.at
+    clock = own_clock(began, stage.clock.end)
     chain = agent_chain(talk, one.agent_id, sheet, clock)
     run = AgentRun(one.task, chain, one.tool_use_id, talk.totals)
     run.begin(talk.prompt_id)
     for _ in range(one.task.calls):
         run.work(stage.remark(), stage.call(2_000))
+    for helper in one.task.helpers:
+        tool_use_id = run.work(f"{helper.description}.", agent_call(helper))
+        below = Launched(helper, stage.ids.agent(), tool_use_id, "")
+        run_agent(stage, talk, below, run)
+        talk.agents += 1
     if one.task.sent_back is not None:
         run.sent_back(one.task.sent_back)
     run.finish()
-    sidecar.chunks.append(meta_bytes(run.meta(talk.model.id), {"finished": True}))
+    above = None if parent is None else parent.agent_id
+    sidecar.chunks.append(meta_bytes(run.meta(talk.model.id, above), {"finished": True}))
     sidecar.last = sheet.last
     stage.agent_sheets += [sheet, sidecar]
     return run
@@ -181,12 +220,16 @@ def launcher(stage: Stage) -> Told:
 def compacted_twice(stage: Stage) -> Told:
     """Tell a session that was compacted by hand, then by itself, and goes on."""
     talk, path = stage.talk(), stage.shown
-    turn(stage, talk, "Import the staging resources into Terraform, one by one.", 151_000, 6)
+    turn(stage, talk, "What does the staging cluster consist of? List every resource.", 47_400, 6)
+    turn(stage, talk, "Import them into Terraform, one by one.", 118_200, 9)
+    turn(stage, talk, "The load balancers too.", 151_000, 2)
     by_hand = Compaction("manual", texts.TERRAFORM_SUMMARY, 6_180, "keep the list of resources")
     talk.compact(by_hand, path)
-    turn(stage, talk, "Go on with the subnets and the node pools.", 172_300, 6)
+    turn(stage, talk, "Go on with the subnets.", 66_900, 6)
+    turn(stage, talk, "Now the node pools. `terraform plan` must stay empty.", 141_800, 8)
+    turn(stage, talk, "Why does the second pool want to be made anew?", 172_300, 4)
     talk.compact(Compaction("auto", texts.TERRAFORM_SUMMARY, 7_420), path)
-    turn(stage, talk, "Now the route tables. Show me the plan first.", 26_140, 2)
+    turn(stage, talk, "Now the route tables. Show me the plan first.", 26_140, 4)
     talk.cost()
     return truth_of(talk)
 
@@ -202,13 +245,15 @@ def compacted(stage: Stage) -> Told:
 
 
 def too_long(stage: Stage) -> Told:
-    """Tell a session that grew too long, was compacted twice in vain and gave up."""
+    """Tell a session that was compacted twice, read too much at once and gave up."""
     talk, path = stage.talk(), stage.shown
     turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
     talk.cost()
     talk.prompt("Now read the 1997 export as well, all of it.")
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 41_300), path)
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 9_260), path)
+    for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 164_300, 4)):
+        use_tool(stage, talk, tokens)
     talk.too_long(210_000)
     return truth_of(talk)
 

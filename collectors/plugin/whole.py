@@ -10,7 +10,7 @@ from .log import FILE_MODE, SAFELY
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFELY
 
 
-def write_whole(path: str, content: bytes) -> None:
+def write_whole(path: str, content: bytes, mode: int = FILE_MODE) -> None:
     """Put a file of the user's own in the place of an older one; raises OSError.
 
     It is written under another name first; what is left of that when writing fails is removed.
@@ -20,6 +20,8 @@ def write_whole(path: str, content: bytes) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
+            if mode != FILE_MODE:
+                os.fchmod(file.fileno(), mode)
         os.replace(part, path)
     except BaseException:
         os.unlink(part)

@@ -40,12 +40,20 @@ _input: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class InFlight:
-    """The open calls of one run of lines, those of earlier runs that it ends, and the turn."""
+    """The open calls of one run of lines, those of earlier runs that it ends, and the turn.
+
+    A call that is written again stands where it was first, unless it had ended.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[int, memoryview]] = {}
         self._ended: dict[str, None] = {}
         self._turn: tuple[Turn, int, str | None] | None = None
+        self._is_first = False
+
+    def begin(self) -> None:
+        """Hear that the run is a file's first: no call stands before it."""
+        self._is_first = True
 
     def turn(self, turn: Turn, offset: int, stamp: str | None) -> None:
         """Hear whose turn it is from a line on; the first word on a line counts."""
@@ -56,15 +64,16 @@ class InFlight:
         """Take in the tool calls of an answer's line."""
         for block in calls:
             if block.id:
-                # What is appended again stands where it was written first.
                 self._open.setdefault(block.id, (offset, line))
 
     def take_results(self, message: MessageGlance) -> None:
         """Take in the results that a user's line brings."""
         for block in message.content if type(message.content) is list else ():
             name = block.tool_use_id if type(block) is BlockGlance else None
-            if name and self._open.pop(name, None) is None:
-                self._ended[name] = None
+            if name:
+                self._open.pop(name, None)
+                if not self._is_first:
+                    self._ended[name] = None
 
     def calls(self) -> tuple[CallFact, ...]:
         """Hand over the calls that have no result among these lines."""
@@ -72,7 +81,7 @@ class InFlight:
         return tuple(fact for fact in facts if fact is not None)
 
     def ended(self) -> tuple[str, ...]:
-        """Name the calls of earlier lines that have their result among these."""
+        """Name the calls whose results are among these lines, and that may stand before them."""
         return tuple(map(clean_title, self._ended))
 
     def said(self) -> dict[str, Any]:

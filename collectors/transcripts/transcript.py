@@ -52,6 +52,7 @@ class _Reading:
         data, first = block.data, block.offset
         if first == 0:
             self.found.pending.begin()
+            self.found.in_flight.begin()
         view, find = memoryview(data), data.find
         position, end = 0, block.size
         while position < end:

@@ -22,6 +22,7 @@ from .image import AS_IT_IS, MismatchError, after, image
 from .receipts import Mode, Mtime, Receipt, Receipts, Version, new_id
 from .refused import NotAppliedError, Stop, refuse
 from .settle import begins_with, settle
+from .stage import Stage, untold
 from .subject import locked, require_idle
 from .swap import swap
 from .title import fork_title
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
 
     from .image import ImageLine, Written
     from .plan import Operation, Plan
+    from .stage import Tell
     from .subject import Subject
 
 PLAN_AGAIN: Final = "plan again"
 
 
-def apply_plan(plan: Plan, mode: Mode, subject: Subject) -> Receipt:
-    """Carry a plan out, and give its receipt.
+def apply_plan(plan: Plan, mode: Mode, subject: Subject, tell: Tell = untold) -> Receipt:
+    """Carry a plan out, and give its receipt; `tell` hears each stage as it begins.
 
     Raises NotAppliedError where a check says no: then nothing has changed. Raises OSError where
     a file cannot be used: then nothing has changed either.
@@ -50,7 +52,7 @@ def apply_plan(plan: Plan, mode: Mode, subject: Subject) -> Receipt:
         settle(subject.state, subject.session_id, subject.transcript)
         _require_new(plan, mode, subject)
         try:
-            return carry_out(plan, subject)
+            return carry_out(plan, subject, tell)
         except MismatchError as error:
             raise refuse(Stop.UNSAFE, "plan", str(error), PLAN_AGAIN) from error
         except OSError:
@@ -83,12 +85,13 @@ def _require_plan(plan: Plan, mode: Mode, subject: Subject) -> None:
         raise refuse(Stop.UNSAFE, "mode", "the plan rewrites lines", "make a fork of it")
 
 
-def _fork(plan: Plan, subject: Subject) -> Receipt:
+def _fork(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
+    tell(Stage.COPY)
     backup = _back_up(plan, subject)
     own = str(uuid.uuid4())
     target = subject.transcript.with_name(f"{own}.jsonl")
     title = fork_title(subject.transcript, subject.read(subject.transcript))
-    temporary, version = _write(plan, subject, as_fork(subject.session_id, own, title))
+    temporary, version = _write(plan, subject, as_fork(subject.session_id, own, title), tell)
     receipt = replace(
         _receipt(plan, subject, Mode.FORK, target, backup, version),
         new_session_id=own,
@@ -104,13 +107,15 @@ def _fork(plan: Plan, subject: Subject) -> Receipt:
         unlink(temporary)
         sync_folder(target.parent)
 
+    tell(Stage.PUT)
     return commit(receipt, subject.state, write)
 
 
-def _in_place(plan: Plan, subject: Subject) -> Receipt:
+def _in_place(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
     target = subject.transcript
     require_idle(subject, target, subject.session_id)
     seen = target.stat()
+    tell(Stage.COPY)
     backup = _back_up(plan, subject)
     backups = Backups(subject.state)
     if backups.total_bytes() > ROOM_BYTES:
@@ -120,7 +125,7 @@ def _in_place(plan: Plan, subject: Subject) -> Receipt:
             f"the copies in {backups.folder} take over 2 GiB",
             "undo what is no longer needed, or make a fork",
         )
-    temporary, version = _write(plan, subject, AS_IT_IS)
+    temporary, version = _write(plan, subject, AS_IT_IS, tell)
     receipt = _receipt(plan, subject, Mode.IN_PLACE, target, backup, version)
     receipt = replace(receipt, now=_unchanged(plan))
 
@@ -130,14 +135,15 @@ def _in_place(plan: Plan, subject: Subject) -> Receipt:
             raise refuse(Stop.UNSAFE, "V24", "the transcript was rewritten meanwhile", PLAN_AGAIN)
         swap(temporary, target, seen, subject.patience)
 
+    tell(Stage.PUT)
     return commit(receipt, subject.state, write)
 
 
-def _append(plan: Plan, subject: Subject) -> Receipt:
+def _append(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
     target = subject.transcript
     require_idle(subject, target, subject.session_id)
     _require_base(plan, *sha256_of(target))
-    temporary, version = _write(plan, subject, AS_IT_IS)
+    temporary, version = _write(plan, subject, AS_IT_IS, tell)
     with reading(temporary) as file:
         file.seek(plan.base_bytes)
         added = file.read()
@@ -159,6 +165,7 @@ def _append(plan: Plan, subject: Subject) -> Receipt:
             # Settling takes them out again.
             raise refuse(Stop.LIVE, "late-write", "a client wrote at the same time", PLAN_AGAIN)
 
+    tell(Stage.PUT)
     return commit(receipt, subject.state, write)
 
 
@@ -183,10 +190,12 @@ def _require_base(plan: Plan, sha256: str, size: int) -> None:
     )
 
 
-def _write(plan: Plan, subject: Subject, written: Written) -> tuple[Path, Version]:
+def _write(plan: Plan, subject: Subject, written: Written, tell: Tell) -> tuple[Path, Version]:
     """Write the file beside the transcript and verify it there. Raises NotAppliedError."""
+    tell(Stage.WRITE)
     origin = subject.transcript.stat()
     temporary = write_beside(subject.transcript, after(_image(plan, subject, written)), origin)
+    tell(Stage.VERIFY)
     try:
         wrong = [*verify_status(temporary, origin)]
         if wrong:

@@ -20,12 +20,12 @@ from .overhead import opening, overhead_of
 from .plan import Harm, Plan, Refusal
 from .project import is_call, project
 from .protect import DEFAULT, Protection, kept_lines, kept_of, protect
-from .select import Aim, Selection, futile, select
+from .select import Aim, Selection, bind, choose, futile
 from .strategies.usage import with_usage
 from .view import Slot, View, digest, slim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from .line_file import LineFile, Scan
@@ -67,30 +67,94 @@ def plan_transcript(
     counts for a model; `live` says who has the session open; a transcript of more than `largest`
     bytes is planned for, and refused. Raises OSError where the file cannot be read.
     """
-    wanted = aim or Aim()
     with open_lines(path) as file:
-        scan = file.scan()
-        view = read_view(path, file, scan, read, counter_of, protection)
-        refused = list(refusals(view, scan, live))
+        made = draft(
+            session_id,
+            path,
+            file,
+            read,
+            counter_of,
+            aim=aim,
+            protection=protection,
+            live=live,
+            largest=largest,
+        )
+        return made.plan()
+
+
+class Draft:
+    """A plan that can be asked for again without some of its operations.
+
+    It reads its file as long as it is asked, and belongs to the thread that made it.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        file: LineFile,
+        scan: Scan,
+        view: View,
+        aim: Aim,
+        refused: Iterable[Refusal],
+        largest: int,
+    ) -> None:
+        self._session_id: Final = session_id
+        self._file: Final = file
+        self._scan: Final = scan
+        self._view: Final = view
+        self._aim: Final = aim
+        self._refused: Final = tuple(refused)
+        self._largest: Final = largest
+        chosen = [] if self._refused else choose(view, aim)
+        self.offered: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
+        """What may be left out, one by one, in the order of the lines. What follows from it,
+        as bound thoughts and the recorded usage, is not among them."""
+
+    def plan(self, left_out: Collection[int] = ()) -> Plan:
+        """Plan all that is offered but some, numbered from 0; what follows is worked out anew.
+
+        Raises OSError where the file cannot be read.
+        """
+        view, refused = self._view, list(self._refused)
         selection = Selection((), view.tokens)
         if not refused:
-            selection = select(view, wanted)
-            refused += [*selection.refused, *_too_little(view, selection, wanted)]
+            kept = [each for n, each in enumerate(self.offered) if n not in left_out]
+            selection = bind(view, kept)
+            refused += [*selection.refused, *_too_little(view, selection, self._aim)]
         operations = with_usage(view, selection.operations)
-        refused += late_refusals(file, scan, largest)
-    saved = sum(each.tokens_saved for each in selection.operations)
-    even = break_even(view.tokens, selection.position, saved)
-    return plans.make_plan(
-        session_id,
-        scan.sha256,
-        scan.size,
-        operations,
-        before_tokens=view.tokens,
-        break_even_requests=even.five_minutes,
-        break_even_requests_1h=even.one_hour,
-        refused=refused,
-        protected=kept_of(view.slots),
-    )
+        refused += late_refusals(self._file, self._scan, self._largest)
+        saved = sum(each.tokens_saved for each in selection.operations)
+        even = break_even(view.tokens, selection.position, saved)
+        return plans.make_plan(
+            self._session_id,
+            self._scan.sha256,
+            self._scan.size,
+            operations,
+            before_tokens=view.tokens,
+            break_even_requests=even.five_minutes,
+            break_even_requests_1h=even.one_hour,
+            refused=refused,
+            protected=kept_of(view.slots),
+        )
+
+
+def draft(
+    session_id: str,
+    path: Path,
+    file: LineFile,
+    read: Read,
+    counter_of: CounterOf,
+    *,
+    aim: Aim | None = None,
+    protection: Protection = DEFAULT,
+    live: str | None = None,
+    largest: int = LARGEST_BYTES,
+) -> Draft:
+    """Begin a plan as `plan_transcript` does, of a file that stays open. Raises OSError."""
+    scan = file.scan()
+    view = read_view(path, file, scan, read, counter_of, protection)
+    refused = refusals(view, scan, live)
+    return Draft(session_id, file, scan, view, aim or Aim(), refused, largest)
 
 
 def read_view(

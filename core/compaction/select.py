@@ -42,6 +42,11 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select(view: View, aim: Aim) -> Selection:
+    """Choose operations, with what follows from them."""
+    return bind(view, choose(view, aim))
+
+
+def choose(view: View, aim: Aim) -> list[Operation]:
     """Choose operations; those that make only the file smaller come where nothing else was asked.
 
     Within a level late and large ones come first: they keep most of the prompt cache.
@@ -71,9 +76,14 @@ def select(view: View, aim: Aim) -> Selection:
                 break
             chosen.append(operation)
             left = None if left is None else left - operation.tokens_saved
-    chosen, refused = _with_rule_t(chosen, view)
-    changed = [_position(each, view) for each in chosen if each.tokens_saved]
-    ordered = tuple(sorted(chosen, key=lambda each: each.line or 0))
+    return chosen
+
+
+def bind(view: View, chosen: list[Operation]) -> Selection:
+    """Put operations in order, and add the thoughts that do not hold behind them (rule T)."""
+    whole, refused = _with_rule_t(chosen, view)
+    changed = [_position(each, view) for each in whole if each.tokens_saved]
+    ordered = tuple(sorted(whole, key=lambda each: each.line or 0))
     return Selection(ordered, min(changed, default=view.tokens), tuple(refused))
 
 

@@ -318,6 +318,7 @@ _KEYS: Final = (
     Key("prompts.reassure", Text(), TEXTS["reassure"], "", "what the model is told early"),
     Key("prompts.suggest", Text(), TEXTS["suggest"], "", "what it is told when it gets tight"),
     Key("ui.theme", Text(), KEPT, "", "colours; kept: those chosen last in the dashboard"),
+    Key("ui.welcome", Flag(), _YES, "", "show the first steps at the first run"),
     Key("ui.ascii", Flag(), _NO, "", "draw with ASCII's signs alone"),
     Key("saveflow.orphan_after_s", _SECONDS, 300, "s", "a save without an end is orphaned"),
     Key("saveflow.fresh_for_s", _SECONDS, 86_400, "s", "how long a result is shown"),

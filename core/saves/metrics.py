@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..nearest_rank import nearest_rank
 from .blocks import Form
 from .categories import expand
 from .noise import Saver
@@ -90,11 +91,6 @@ def durations(taken_ms: Iterable[float]) -> Durations | None:
         max_ms=taken[-1],
         buckets=tuple(buckets),
     )
-
-
-def nearest_rank(ordered: Sequence[float], share: float) -> float:
-    """Give the percentile of ordered numbers: the one at the rank of its share, rounded up."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def trigger_rates(triggered: Sequence[Iterable[str]]) -> dict[str, Rate]:

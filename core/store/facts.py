@@ -364,7 +364,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     calls: tuple[CallFact, ...] = ()
     """Tool calls that have no result among these lines."""
     ended: tuple[str, ...] = ()
-    """Ids of earlier lines' calls whose results came."""
+    """Ids of calls whose results are among these lines; they may stand before them."""
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

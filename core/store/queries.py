@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .records import only_in, records
 from .rows import (
@@ -14,6 +14,7 @@ from .rows import (
     SummaryRow,
     TroubleRow,
 )
+from .summary_queries import Asked, chosen, places
 from .tables import MIGRATION_NAMES
 
 if TYPE_CHECKING:
@@ -37,19 +38,11 @@ def summaries(
     limit: int = -1,
 ) -> list[SummaryRow]:
     """List texts that were returned or kept, newest first; `search` finds words by prefix."""
-    conditions, values = ["1"], list[Any]()
-    match = match_expression(search)
-    if match:
-        conditions.append(
-            "s.summary_id IN (SELECT rowid FROM summary_fts WHERE summary_fts MATCH ?)"
-        )
-        values.append(match)
-    if session_id is not None:
-        conditions.append("f.session_id = ?")
-        values.append(session_id)
-    return records(
-        SummaryRow, db, _SUMMARIES.format(where=" AND ".join(conditions)), [*values, limit]
-    )
+    sessions = None if session_id is None else (session_id,)
+    asked = Asked(match=match_expression(search), sessions=sessions)
+    ids = [summary_id for summary_id, _ in places(db, asked, limit)]
+    found = {row.summary_id: row for row in chosen(db, ids)}
+    return [found[each] for each in ids]
 
 
 def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
@@ -278,31 +271,6 @@ LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
 LEFT JOIN live v ON v.session_id = f.session_id
 LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
     (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
-"""
-
-# A fork copies its history: the same line stands in two files and is shown once, in
-# the session that wrote it first.
-_SUMMARIES: Final = """
-SELECT s.summary_id, s.kind, f.session_id, s.agent_id,
-    COALESCE(NULLIF(m.agent_type, ''), l.agent_type),
-    COALESCE(NULLIF(m.description, ''), l.description),
-    s.at, s.lines, n.tokens, s.text
-FROM summary s
-JOIN file f USING (file_id)
-LEFT JOIN estimate n ON n.summary_id = s.summary_id
-LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = s.agent_id
-LEFT JOIN launch l ON l.rowid = (SELECT x.rowid FROM agent_return t
-    JOIN launch x ON x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id
-    WHERE t.file_id = s.file_id AND t.agent_id = s.agent_id LIMIT 1)
-WHERE {where} AND NOT EXISTS (
-    SELECT 1 FROM summary o JOIN file g USING (file_id)
-    LEFT JOIN session a ON a.file_id = o.file_id
-    LEFT JOIN session b ON b.file_id = s.file_id
-    WHERE o.uuid = s.uuid AND o.file_id <> s.file_id
-    AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
-        < (b.forked_from IS NOT NULL, COALESCE(b.opened_at, 0), f.path))
-ORDER BY s.at DESC, s.summary_id DESC
-LIMIT ?
 """
 
 # A session that stands in two folders (/cd moved it) has its boundaries twice.

@@ -121,9 +121,6 @@ _NEWEST: Final = (
     "last_prompt",
     "model",
     "model_offset",
-    "turn",
-    "turn_at",
-    "turn_offset",
     "cost_usd",
     "cost_offset",
 )
@@ -133,6 +130,11 @@ SESSION_UPSERT: Final = (
     + " ON CONFLICT (file_id) DO UPDATE SET "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _NEWEST)
     + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _FIRST)
+    # What one line says together stays together, also a time that it does not say.
+    + "".join(
+        f", {name} = CASE WHEN excluded.turn IS NULL THEN {name} ELSE excluded.{name} END"
+        for name in ("turn", "turn_at", "turn_offset")
+    )
     # Lines do not stand in the order of their times; where neither is known it stays NULL.
     + "".join(
         f", {name} = {choose}(COALESCE({name}, excluded.{name}), COALESCE(excluded.{name}, {name}))"

@@ -289,6 +289,7 @@ class Writer:
         session = astuple(facts.session)
         if any(value is not None for value in session):
             self._connection.execute(SESSION_UPSERT, (file_id, *session))
+        self._connection.executemany(END_CALL, [(file_id, call) for call in facts.ended])
         for sql, rows in (
             (RESPONSE_UPSERT, facts.responses),
             (INSERT_BOUNDARY, facts.boundaries),
@@ -313,7 +314,6 @@ class Writer:
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
-        self._connection.executemany(END_CALL, [(file_id, call) for call in facts.ended])
         insert_inner(self._connection, file_id, facts)
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))

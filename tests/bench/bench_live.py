@@ -33,7 +33,7 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
         def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
             super()._display(screen, renderable)
             now = time.time_ns()
-            for session in self._fleet._shown if self._fleet else ():
+            for session in self._fleet.shown if self._fleet else ():
                 key = (session.session_id, session.context.tokens or 0)
                 shown.setdefault(key, now)
 

@@ -125,7 +125,9 @@ def test_what_it_says_about_a_session_is_what_the_file_says(folder: DemoFolder) 
         assert session.transcript.stem == session.session_id
         assert (session.context_tokens, session.context_state) == context_of(lines), session.title
         assert session.compactions == len(boundaries)
-        assert session.agents == agent_calls(lines)
+        below = session.transcript.with_suffix("") / "subagents"
+        nested = sum(agent_calls(lines_of(path)) for path in below.glob("*.jsonl"))
+        assert session.agents == agent_calls(lines) + nested
         if session.era != "2.1.45":  # that era had no title lines
             assert session.title == title_of(lines)
         versions = {line["version"] for line in lines if "version" in line}

@@ -37,11 +37,15 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+OF_ALL_FILES: Final = frozenset({INDEXED, "shared_response"})
+"""What these tables hold of one file follows from others too, also from those that are gone."""
+
+
 def of_files_that_are_there(rows: Rows, claude: ClaudeFolder) -> Rows:
     """Leave out what is kept of files that are gone, or that say nothing any more."""
     names = [str(row[0]) for row in rows["file"]]
     gone = {name for name in names if not says_something(claude.projects / name)}
-    left_out = {"trouble", INDEXED} if gone else {"trouble"}
+    left_out = {"trouble", *OF_ALL_FILES} if gone else {"trouble"}
     return {
         name: [row for row in found if not gone.intersection(map(str, row))]
         for name, found in rows.items()
@@ -83,8 +87,8 @@ def test_rows_are_those_of_one_clean_look(empty_store: Path, history: History) -
         assert missing <= gone <= silent
         found = of_files_that_are_there(kept, folder.claude)
         clean = of_files_that_are_there(dump(place / "clean.db", MOMENT), folder.claude)
-        if INDEXED not in found:
-            clean.pop(INDEXED, None)
+        for table in OF_ALL_FILES - found.keys():
+            clean.pop(table, None)
 
         assert found == clean
     finally:

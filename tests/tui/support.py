@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.reading import ReadingScreen
-from ctxtop.tui.screens.session import BEING_READ
+from ctxtop.tui.screens.session import SessionScreen
+from ctxtop.tui.sections import Section
+from ctxtop.tui.session_sections import detail, listing
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.status_line import StatusLine
 
@@ -105,7 +107,7 @@ class Opened:
             return (
                 view is not None
                 and view.scanned
-                and view.wish.session_id == self.pane("sessions").key
+                and view.wish.session_id == self.app.fleet.marked
                 and view.wish.search == self.app.fleet.search
             )
 
@@ -122,11 +124,9 @@ class Opened:
 
         def met() -> bool:
             screen = self.app.screen
-            return (
-                isinstance(screen, ReadingScreen)
-                and screen.is_mounted
-                and BEING_READ not in screen._content.plain
-            )
+            if isinstance(screen, SessionScreen):
+                return screen.is_mounted and screen.is_whole
+            return isinstance(screen, ReadingScreen) and screen.is_mounted
 
         await self.until(met)
 
@@ -134,19 +134,37 @@ class Opened:
     def text(self) -> str:
         """All of the text to read, also what is not in sight."""
         screen = self.app.screen
+        if isinstance(screen, SessionScreen):
+            return "\n".join([*self.lines, *(line for part in Section for line in self.part(part))])
         assert isinstance(screen, ReadingScreen)
         return screen._content.plain
+
+    def part(self, part: Section, width: int = 100) -> list[str]:
+        """All that a part of a session's page says: its head, its rows, and what is beside them."""
+        screen = self.app.screen
+        assert isinstance(screen, SessionScreen)
+        shown = screen._shown()
+        found = listing(part, shown, width)
+        beside = [detail(part, shown, row.key, width).plain for row in found.rows]
+        rows = [row.content.plain for row in found.rows]
+        words = [found.head.plain, *rows, *beside] if rows else [found.empty]
+        return "\n".join(words).split("\n")
 
     def pane(self, name: str) -> RowList:
         return self.app.fleet.query_one(f"#{name}", RowList)
 
     def rows(self, name: str = "sessions") -> dict[str, str]:
         """The words of a pane's rows, by key, in their order."""
-        return {row.key: row.content.plain for row in self.pane(name)._shown}
+        return {row.key: row.content.plain for row in self.pane(name).shown}
 
     def titles(self) -> list[str]:
         """The shown sessions' titles in their order."""
-        return [session.title for session in self.app.fleet._shown]
+        return [session.title for session in self.app.fleet.shown]
+
+    @property
+    def is_home(self) -> bool:
+        """No page and no question lies above the sessions."""
+        return self.app.screen is self.app.fleet
 
     @property
     def status(self) -> str:

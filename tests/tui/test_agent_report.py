@@ -9,9 +9,16 @@ from ctxtop.core.compliance.codes import Format
 from ctxtop.core.compliance.expected import NOTHING, Expected, Ground, Terms
 from ctxtop.core.compliance.origin import Place
 from ctxtop.core.compliance.states import Ruling, Run, rule
+from ctxtop.core.injection.past import Entry, Excluded, Injection, Stage
+from ctxtop.core.store.answer_queries import GivenRow
+from ctxtop.core.store.rows import FillRow
+from ctxtop.tui.agent_detail import Detail
 from ctxtop.tui.agent_report import agent_report
-from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree
+from ctxtop.tui.agent_rows import agent_line, columns_of
+from ctxtop.tui.agent_tree import grow_tree
 from ctxtop.tui.compliance_words import agent_count
+from ctxtop.tui.marked_text import MOST_LINES
+from msgspec.structs import replace
 
 from .makers import agent
 from .support import NOW_MS
@@ -29,38 +36,104 @@ def ruled(text: str, expected: Expected = OUTPUT, **fields: Any) -> Ruling:  # n
     return rule(Run("worker", has_ended=True, final=text, **(known | fields)), expected, Terms())
 
 
-def report(text: str, ruling: Ruling | None) -> str:
+def report(text: str, ruling: Ruling | None, **fields: Any) -> str:  # noqa: ANN401
     result = Result(text, text.count("\n") + 1, len(text), 9, 1)
-    return agent_report(agent("a", result=result, ruling=ruling)).plain
+    made = agent("a", result=result, ruling=ruling)
+    return agent_report(replace(made, **fields), width=100).plain
 
 
-def test_a_result_without_a_verdict_stands_alone() -> None:
-    assert report(GOOD, None) == GOOD
-    assert report(GOOD, ruled(GOOD, NOTHING)) == GOOD
+def test_of_a_result_that_nobody_asks_for_no_verdict_is_told() -> None:
+    for ruling in (None, ruled(GOOD, NOTHING)):
+        said = report(GOOD, ruling)
+        assert said.startswith("✓ reviewer  look at it\n")
+        assert "What it gave back\n1 │ [COMPRESSED] agent_type: worker\n2 │ Changed files" in said
+        assert "expected" not in said
 
 
-def test_a_failure_has_its_reasons_and_the_line() -> None:
+def test_a_failure_has_its_reasons_and_its_lines_are_marked() -> None:
     places = (Place(100, "skill_text"),)
-    said = report(BAD, ruled(BAD, places=places, blocks=(500,)))
-    lines = said.split("\n")
-    assert lines[0].startswith("✗ exhausted: it was blocked once")
-    assert "V01  No line begins with the marker." in lines[1]
-    assert lines[2].strip() == "line 1: I built it."
+    said = report(BAD, ruled(BAD, places=places, blocks=(500,), retry_tokens=9_000))
     for words in (
+        "✗ exhausted: it was blocked once",
+        "broke         V01 in line 1\n",
         "given the skill",
         "in the skill's own text",
         "would have let it stop at once, wrongly",
         "a hook held it up",
+        "9 k tokens were spent",
+        "1 ▌ I built it.\n  ▌ └ V01 No line begins with the marker.\n2 │ ",
     ):
         assert words in said
-    assert said.endswith(BAD)
+
+
+def test_every_line_too_many_is_marked_and_the_first_is_named() -> None:
+    text = GOOD + "\nmore" * 9
+    said = report(text, ruled(text))
+    assert " 10 │ more" not in said
+    assert "10 │ more\n11 ▌ more\n   ▌ └ V05 It has more lines than allowed.\n12 ▌ more" in said
+
+
+def test_two_rules_that_one_line_breaks_are_both_named() -> None:
+    text = f"I have completed it.\n{GOOD}"
+    said = report(text, ruled(text))
+    assert "1 ▌ I have completed it.\n  ▌ └ V02 " in said
+    assert "\n  ▌ └ V10 " in said
+    assert "\n2 │ [COMPRESSED]" in said
+
+
+def test_a_verdict_on_other_words_than_the_parent_got_shows_both() -> None:
+    ruling = ruled("Mended.", places=(Place(1, "assistant", "m1", GOOD),))
+    said = report(GOOD, ruling, reply="Mended.")
+    assert "✗ clobbered" in said
+    judged, given = said.index("which was judged"), said.index("What its parent was given")
+    assert judged < said.index("1 ▌ Mended.") < given < said.index("1 │ [COMPRESSED]")
 
 
 def test_one_that_complied_says_so() -> None:
     said = report(GOOD, ruled(GOOD, places=(Place(900, "assistant", "m9", GOOD),)))
-    assert said.startswith("✓ compliant: its final message follows the skill")
+    assert "✓ compliant: its final message follows the skill" in said
     assert "in its final message" in said
     assert "wrongly" not in said
+    assert "▌" not in said
+
+
+def test_no_line_is_longer_than_its_room_and_no_word_is_lost() -> None:
+    text = "界" * 90 + "\n" + "word " * 60 + "\n" + "x" * 200
+    for width in (30, 46, 110):
+        made = agent("a", result=Result(text, 3, len(text), 9, 1), ruling=ruled(text))
+        lines = agent_report(made, width=width).split("\n")
+        shown = [each for each in lines if "▌" in each.plain or "│" in each.plain]
+        assert all(each.cell_length <= width for each in shown)
+        assert sum(each.plain.count("界") for each in shown) == 90
+        assert sum(each.plain.count("x") for each in shown) >= 200
+
+
+def test_a_huge_result_is_cut_and_says_so() -> None:
+    text = "line\n" * 5_000 + "y" * 9_000
+    said = report(text, None)
+    assert f"… {5_001 - MOST_LINES:,} lines more; y copies all" in said
+    assert len(report("z" * 1_000_000, None)) < 10_000
+
+
+def test_what_is_read_of_it_stands_below() -> None:
+    entry = Entry(Stage.SIBLING, "of the same parent", "text", 90, "s1", "b1")
+    out = tuple(Excluded(f"c{n}", "s1", "docs", "not finished") for n in range(10))
+    given = GivenRow("s0", "a", 1, "same_type", "of the same type", 120, "s1", "b7")
+    fill = tuple(FillRow(n, tokens, cut) for n, (tokens, cut) in enumerate(STEPS))
+    detail = Detail("Look.\nThen tell.", fill, (given,), Injection("x", (entry,), out, 90))
+    made = agent("a")
+    said = agent_report(made, detail, 100).plain
+    assert "Its task\n  Look.\n  Then tell." in said
+    assert "▁██▂  1 k to 2 k, 3 answers, 1 compaction" in said
+    assert "What ctxtop gave it at its start\n  same type: b7" in said
+    assert "could have given" not in said
+    assert "docs c7 of s1: not finished\n  … 2 more; `ctxtop inject` lists all" in said
+    alone = agent_report(made, replace(detail, given=()), 100).plain
+    assert "What ctxtop could have given it at its start\n  sibling: b1, of the same" in alone
+    assert "reviewer has not returned anything yet." in alone
+
+
+STEPS = ((1_000, 0), (8_500, 0), (9_000, 0), (2_000, 1))
 
 
 def test_the_tree_tells_the_verdict_where_there_is_room() -> None:

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.plugin.kept import keep
-from ctxtop.tui.screens.agent import GIVEN
+from ctxtop.tui.agent_report import COULD_BE_GIVEN, GIVEN
 
 from .support import opened
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file
@@ -36,7 +36,7 @@ async def test_what_it_was_given_stands_below_what_it_returned(stage: Stage) -> 
         await it.press("tab", "j", "enter")
         await it.reading()
         await it.until(lambda: GIVEN in it.text)
-        assert it.text.startswith("Built.")
+        assert "What it gave back\n1 │ Built." in it.text
         assert "\n  same type: b7, of the same type, earlier, at most 120 tokens" in it.text
 
 
@@ -51,4 +51,40 @@ async def test_of_an_agent_that_was_given_nothing_nothing_is_said(stage: Stage) 
         asked = threading.Event()
         it.app.feed.lookup.ask(lambda _: asked.set(), lambda _: None)
         await it.until(asked.is_set)
-        assert it.text == "Built."
+        assert GIVEN not in it.text
+        assert COULD_BE_GIVEN not in it.text
+
+
+async def test_what_there_was_for_it_is_worked_out_again(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Live"))
+    for number, kind in enumerate(("worker", "docs", "worker")):
+        append(path, launch(f"t{number}", kind, f"Task {number}", 20_000, 60 * number))
+        own = [prompt(f"Do {number}.", 60 * number), answer(9_000, 60 * number + 20)]
+        meta = {"agentType": kind, "toolUseId": f"t{number}"}
+        agent_files(path, f"a{number}", meta, *own)
+        append(path, returned(f"t{number}", f"a{number}", f"Built {number}.", 60 * number + 30))
+    async with opened(stage) as it:
+        await it.mark("Live")
+        await it.press("tab", "G", "enter")
+        await it.reading()
+        await it.until(lambda: "Do 2." in it.text)
+        assert COULD_BE_GIVEN in it.text
+        assert "a0" in it.text.partition(COULD_BE_GIVEN)[2]
+
+
+async def test_it_follows_the_agent_and_y_copies_the_result(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Live"), launch("t1", "worker", "Build it", 20_000))
+    agent_files(path, "a1", {"agentType": "worker", "toolUseId": "t1"}, answer(9_000))
+    async with opened(stage) as it:
+        await it.mark("Live")
+        await it.press("tab", "j", "enter")
+        await it.reading()
+        assert "What it said last\n1 │ done" in it.text
+        append(path, returned("t1", "a1", "Built.\nAll of it."), answer(21_000))
+        await it.until(lambda: "1 │ Built.\n2 │ All of it." in it.text)
+        await it.press("y")
+        assert it.app.clipboard == "Built.\nAll of it."
+        await it.resize((60, 20))
+        await it.until(lambda: max(map(len, it.text.split("\n"))) <= 54)

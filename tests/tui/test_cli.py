@@ -47,7 +47,7 @@ KEYS = {
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
     " sessions cost_usd cost_source cost_estimated cost_partial",
-    "summaries": "kind session_id agent_id agent_type at tokens text",
+    "summaries": "kind session_id agent_id agent_type at tokens text id",
     "doctor": "checks",
 }
 READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals")

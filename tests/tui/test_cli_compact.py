@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.compaction import limits
 from ctxtop.core.compaction.verify import VERIFIED
-from ctxtop.tui.cli import check_words, compact_plan
+from ctxtop.tui import check_words, planning
 from ctxtop.tui.cli.report import UNSAFE
 
 from tests import transcripts as made
@@ -233,7 +233,7 @@ def test_the_next_command_is_the_same_with_something_more(
 def test_a_large_transcript_needs_force(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compact_plan, "LARGEST_BYTES", 50_000)
+    monkeypatch.setattr(planning, "LARGEST_BYTES", 50_000)
     monkeypatch.setattr(limits, "LARGE_BYTES", 50_000)
     refused = run("--apply")
     assert refused.code == UNSAFE

@@ -175,3 +175,32 @@ def test_without_agents_there_is_nothing_to_tell(run: Callable[..., Ended], home
     write(home / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl", [user("hi")])
     assert run("compliance").out == "no agents yet\n"
     assert run("compliance", "--json").json["judged"] == 0
+
+
+def test_findings_are_told_by_severity_and_file(run: Callable[..., Ended], config: Path) -> None:
+    assert config.exists()
+    ended = run("findings", "--json")
+    (one,) = ended.json
+    assert (one["severity"], one["path"], one["line"], one["last_line"]) == (
+        "critical",
+        "a.py",
+        3,
+        3,
+    )
+    assert [each["agent_id"] for each in one["said"]] == ["a2"]
+    assert "wrong rate" in run("findings").out
+    assert run("findings", "--markdown").out.startswith("# Findings of reviewers\n\n## Critical")
+    assert run("findings", "--severity", "warning").out.strip().startswith("no review")
+    assert run("findings", "--file", "a.p", "--json").json == ended.json
+    assert run("findings", "--session", "ffff").code == 1
+    assert run("findings", "--markdown", "--json").code == 2
+
+
+def test_a_type_s_history_is_json(run: Callable[..., Ended], config: Path) -> None:
+    assert config.exists()
+    types = {each["agent_type"]: each for each in run("compliance", "--json").json["types"]}
+    backend = types["node-backend"]
+    assert (backend["runs"], backend["running"]) == (2, 0)
+    assert (backend["median_lines"], backend["p90_lines"]) == (3, 400)
+    assert sorted(backend["last_verdicts"]) == ["compliant", "non_compliant"]
+    assert sum(each["judged"] for each in backend["days"]) == 2

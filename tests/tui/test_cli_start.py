@@ -18,7 +18,7 @@ LATE = ("click", "sqlite_utils", "psutil", "tiktoken", "watchfiles", "ctxtop.tui
 
 PROBE = f"""
 import sys, types
-def run_dashboard(places, mouse):
+def run_dashboard(places, mouse, welcomes):
     print(sorted(name for name in {LATE!r} if name in sys.modules), file=sys.stderr)
     return 7
 stub = types.ModuleType("ctxtop.tui.app")
@@ -45,7 +45,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """What was opened, in place of the dashboard and the demo."""
     calls: list[tuple[str, Any]] = []
 
-    def run_dashboard(places: object, *, mouse: bool) -> int:
+    def run_dashboard(places: object, *, mouse: bool, welcomes: bool) -> int:
+        assert welcomes
         calls.append(("dashboard" if mouse else "dashboard, no mouse", places))
         return 0
 

@@ -40,7 +40,7 @@ CHECKS = (
 
 
 def rows(it: Opened) -> list[str]:
-    return [row.content.plain for row in it.app.screen.query_one(RowList)._shown]
+    return [row.content.plain for row in it.app.screen.query_one(RowList).shown]
 
 
 async def open_doctor(it: Opened) -> DoctorScreen:

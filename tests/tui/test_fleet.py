@@ -34,7 +34,7 @@ ORDER = [
     "إصلاح البحث في الملاحظات",
     "Show [/foo] and [bold red] as they are",
 ]
-VERY_WIDE = (200, 40)
+VERY_WIDE = (240, 40)
 
 
 def told(session: DemoSession) -> list[str]:
@@ -62,8 +62,8 @@ async def test_every_session_is_shown_with_the_truth(demo: Stage) -> None:
             for words in told(session):
                 assert words in row, row
             assert ("↻" in row) == bool(session.compactions)
-        assert "19 sessions · 8 live" in it.status
-        assert "▲ 1 warning " in it.status
+        assert "19 sessions · 8 live · 3 working" in it.status
+        assert it.status.endswith("▲ 1 waits for you   1 warning ")
 
 
 async def test_who_waits_stands_first_then_the_live_by_fullness_then_the_rest(demo: Stage) -> None:

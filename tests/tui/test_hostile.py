@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.reading import ReadingScreen
 from textual import events
+from textual.command import CommandPalette
 
+from .pages import WAYS, back, go
 from .support import opened
 from .writing import (
     agent_files,
@@ -84,6 +86,50 @@ async def test_every_screen_is_harmless_and_shows_the_words(stage: Stage) -> Non
         assert is_harmless(it)
 
 
+async def test_every_page_is_harmless(stage: Stage) -> None:
+    hostile_session(stage)
+    async with opened(stage, (160, 50)) as it:
+        await it.until(lambda: len(it.rows("agents")) == 2)
+        for way in WAYS:
+            if await go(it, way):
+                assert is_harmless(it)
+                for key in ("j", "G", "tab", "j"):
+                    await it.press(key)
+                assert is_harmless(it)
+                await it.press("question_mark")
+                assert is_harmless(it)
+                await it.press("escape")
+                await it.resize((60, 20))
+                assert is_harmless(it)
+                await it.resize((160, 50))
+                await back(it)
+            assert it.app.is_running
+
+
+async def test_the_palette_shows_titles_as_they_are(stage: Stage) -> None:
+    hostile_session(stage)
+    async with opened(stage) as it:
+        for key in ("J", "colon"):
+            await it.press(key)
+            await it.until(lambda: isinstance(it.app.screen, CommandPalette))
+            await it.press(*"[/foo]")
+            await it.until(lambda: "see [/foo] and [bold red]x[/]" in it.words)
+            assert is_harmless(it)
+            await it.press("escape")
+            await it.until(lambda: it.app.screen is it.app.fleet)
+
+
+async def test_crumbs_and_the_help_show_titles_as_they_are(stage: Stage) -> None:
+    hostile_session(stage)
+    async with opened(stage) as it:
+        await it.press("enter")
+        await it.reading()
+        assert "sessions › see [/foo] and [bold red]x[/]" in it.lines[0]
+        await it.press("question_mark")
+        assert "Help: see [/foo] and [bold" in it.words
+        assert is_harmless(it)
+
+
 async def test_a_toast_of_a_level_is_harmless(stage: Stage) -> None:
     hostile_session(stage)
     async with opened(stage) as it:
@@ -124,7 +170,7 @@ async def test_what_is_pasted_into_a_filter_is_harmless(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("slash")
         it.app.post_message(events.Paste(f"[/foo]{ESCAPES}{BIDI}"))
-        await it.until(lambda: "[/foo]" in it.app.fleet.words)
+        await it.until(lambda: "[/foo]" in it.app.fleet.how.words)
         assert is_harmless(it)
 
 

@@ -61,9 +61,9 @@ def test_no_two_bindings_that_meet_in_one_place_have_the_same_key() -> None:
 
 
 def test_what_can_hold_holds() -> None:
-    found = read_keymap(policy(sort="x,f5", help="?,h"), all_bindings())
+    found = read_keymap(policy(sort="x,f5", help="?,w"), all_bindings())
     assert found.notices == ()
-    assert found.keys == {"sort": "x,f5", "help": "question_mark,h"}
+    assert found.keys == {"sort": "x,f5", "help": "question_mark,w"}
 
 
 def test_two_bindings_change_their_keys_with_each_other() -> None:
@@ -108,9 +108,9 @@ async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) 
     async with opened(staged(demo, sort="x", theme="f5")) as it:
         assert "x Sort" in it.lines[-1]
         await it.press("s")
-        assert it.app.fleet.order.value == "need"
+        assert it.app.fleet.how.order.value == "need"
         await it.press("x")
-        assert it.app.fleet.order.value == "fullest"
+        assert it.app.fleet.how.order.value == "fullest"
         await it.press("t")
         assert it.app.theme == "ctxtop-dark"
         await it.press("f5")

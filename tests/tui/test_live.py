@@ -286,7 +286,7 @@ async def test_the_demo_s_own_writer_is_followed_for_a_round(demo: Stage) -> Non
 
 
 def agents_of(it: Opened, session: DemoSession) -> int:
-    return next(one.agents for one in it.app.fleet._shown if one.session_id == session.session_id)
+    return next(one.agents for one in it.app.fleet.shown if one.session_id == session.session_id)
 
 
 async def told(it: Opened, *levels: str) -> None:

@@ -33,7 +33,7 @@ def past(demo: Stage) -> Stage:
 
 
 def rows(it: Opened) -> list[str]:
-    return [row.content.plain for row in it.app.screen.query_one(RowList)._shown]
+    return [row.content.plain for row in it.app.screen.query_one(RowList).shown]
 
 
 async def open_log(it: Opened) -> RowList:
@@ -68,10 +68,10 @@ async def test_it_tells_what_was_set_aside_and_what_was_done(past: Stage) -> Non
 async def test_the_end_is_followed_by_whoever_stands_there(past: Stage) -> None:
     async with opened(past, (120, 24)) as it:
         pane = await open_log(it)
-        assert pane.rows.highlighted == len(pane._shown) - 1
+        assert pane.rows.highlighted == len(pane.shown) - 1
         it.app.post_message(Troubled(WRONG))
         await it.until(lambda: "cannot be read [31m(rights)" in rows(it)[-1])
-        assert pane.rows.highlighted == len(pane._shown) - 1
+        assert pane.rows.highlighted == len(pane.shown) - 1
         await it.press("k", "k")
         key = pane.key
         it.app.post_message(Eased(WRONG.place))

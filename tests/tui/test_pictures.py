@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pytest
+from ctxtop.tui.widgets.filter_bar import FilterInput
+
 from .comparing import compare, counted, every_look, named
 from .support import opened
 
@@ -22,12 +25,42 @@ async def test_the_fleet(demo: Stage, size: tuple[int, int], theme: str) -> None
         compare(it, named("fleet", size, theme))
 
 
-async def test_a_report(demo: Stage) -> None:
-    async with opened(demo, (100, 40)) as it:
-        await it.mark("Explain the invoice run")
-        await it.press("enter")
-        await it.reading()
-        compare(it, "report")
+@pytest.mark.parametrize("size", [(60, 20), (240, 70)])
+async def test_the_fleet_at_its_smallest_and_widest(demo: Stage, size: tuple[int, int]) -> None:
+    async with opened(demo, size) as it:
+        await counted(it)
+        await it.mark(LEADER)
+        compare(it, f"fleet-{size[0]}x{size[1]}")
+
+
+@every_look
+async def test_the_fleet_by_projects(demo: Stage, size: tuple[int, int], theme: str) -> None:
+    async with opened(demo, size) as it:
+        it.app.theme = theme
+        await counted(it)
+        await it.mark("Rewrite the OpenAPI")
+        await it.press("b", "o", "space")
+        await it.mark("Ledger")
+        await it.press("left")
+        compare(it, named("fleet-grouped", size, theme))
+
+
+async def test_the_fleet_while_a_filter_is_typed(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await counted(it)
+        await it.press("slash", *"live: is:")
+        it.app.fleet.query_one(FilterInput).cursor_blink = False
+        await it.calm()
+        compare(it, "fleet-filter")
+
+
+async def test_what_fills_the_marked_session(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await counted(it)
+        await it.mark("Fix the flaky")
+        await it.press("4", "1")
+        await it.until(lambda: "tool results" in it.words)
+        compare(it, "fleet-fills")
 
 
 async def test_a_summary(demo: Stage) -> None:

@@ -76,7 +76,7 @@ def mode(file: Path) -> int:
 
 
 def rows(it: Opened) -> dict[str, str]:
-    return {row.key: row.content.plain for row in it.app.screen.query_one(RowList)._shown}
+    return {row.key: row.content.plain for row in it.app.screen.query_one(RowList).shown}
 
 
 async def open_policy(it: Opened) -> PolicyScreen:
@@ -89,7 +89,7 @@ async def open_policy(it: Opened) -> PolicyScreen:
 
 async def mark(it: Opened, key: str) -> None:
     pane = it.app.screen.query_one(RowList)
-    pane.rows.highlighted = [row.key for row in pane._shown].index(key)
+    pane.rows.highlighted = [row.key for row in pane.shown].index(key)
     await it.calm()
 
 

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import pytest
+from ctxtop.core.activity import Cache, Cost
 from ctxtop.core.agents import AgentStatus, Result
+from ctxtop.core.claims import Source
+from ctxtop.core.forecast import Forecast, Interval
+from ctxtop.core.levels import LINES
+from ctxtop.core.outlook import Outlook
 from ctxtop.core.sessions import Status, TooLong
-from ctxtop.tui.agent_rows import agent_line, columns_of, grow_tree, leader_line, returned
+from ctxtop.core.trigger import Trigger
+from ctxtop.tui.agent_rows import agent_line, columns_of, leader_line, returned
+from ctxtop.tui.agent_tree import grow_tree
 from ctxtop.tui.formats import percent
 from ctxtop.tui.gauge import PERCENT_CELLS, SHORTEST, gauge
-from ctxtop.tui.selection import Order, select
-from ctxtop.tui.session_rows import LONGEST_BAR, SHORTEST_TITLE, lay_out, session_line
+from ctxtop.tui.selection import Heading, Order
+from ctxtop.tui.session_columns import LONGEST_BAR, SHORTEST_TITLE, lay_out
+from ctxtop.tui.session_rows import PICKED, PINNED, Flags, heading_line, session_line
 from ctxtop.tui.summary_rows import beginning, summary_lines
+from msgspec.structs import replace
 
 from .makers import agent, context, session, summary
 from .support import NOW_MS
 
 WIDTHS = range(20, 241)
-FEWEST = 3
 NARROWEST = 40
-"""Cells; a pane this wide holds the mark, a title, the bar and its number."""
+"""Cells; a pane this wide holds the sign, a title, the state, the bar and its number."""
+FIT_FOR_ALL_THAT_STAYS = 55
+
+FULL = session(
+    title="汉" * 50,
+    model="claude-haiku-4-5",
+    agents=123,
+    agents_failed=4,
+    compactions=12,
+    project="p" * 90,
+    live=True,
+    status=Status.BUSY,
+    cost=Cost(1.2),
+    cache=Cache(NOW_MS + 60_000),
+    outlook=Outlook(Forecast(Interval(3, 4, 2, 4), None), None),
+    trail=(1_000, 90_000, 172_000),
+)
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 100_000, 199_999, 200_000, 260_000, 1_900_000])
@@ -34,63 +58,158 @@ def test_a_gauge_marks_estimates_and_what_is_not_known() -> None:
     assert "≈" not in gauge(context(30_000), 10).plain
     unknown = gauge(context(None), 10)
     assert unknown.plain.endswith(" –")
-    assert "▄" not in unknown.plain
+    assert "█" not in unknown.plain
 
 
 def test_a_gauge_shows_where_70_and_80_percent_are() -> None:
-    assert gauge(context(0), 20).plain[:20] == "▁" * 14 + "▃▁▃" + "▁" * 3
+    assert gauge(context(0), 20).plain[:20] == " " * 14 + "┊ ┊" + " " * 3
+
+
+@pytest.mark.parametrize(
+    ("tokens", "bar"),
+    [
+        (1, "▏             ┊ ┊   "),
+        (100_000, "██████████    ┊ ┊   "),
+        (139_999, "██████████████┊ ┊   "),
+        (172_000, "██████████████┊█┊▎  "),
+        (200_000, "██████████████┊█┊███"),
+        (900_000, "██████████████┊█┊███"),
+    ],
+)
+def test_the_marks_stay_in_sight_where_the_bar_has_passed_them(tokens: int, bar: str) -> None:
+    assert gauge(context(tokens), 20).plain[:20] == bar
+
+
+def test_a_mark_on_the_filled_part_is_cut_out_of_its_colour() -> None:
+    drawn = gauge(context(172_000), 20)
+    styles = {drawn.plain[span.start]: str(span.style) for span in drawn.spans}
+    assert styles["┊"] == "$background on $level-high"
+    empty = gauge(context(100), 20)
+    assert {str(s.style) for s in empty.spans if empty.plain[s.start] == "┊"} == {"$bar-mark"}
+
+
+def test_the_trigger_stands_on_the_bar_also_where_it_is_passed() -> None:
+    trigger = Trigger(167_000, Source.TABLE)
+    for tokens in (0, 100_000, 190_000):
+        drawn = gauge(replace(context(tokens), trigger=trigger), 20)
+        assert drawn.plain[16] == "▏"
+    beyond = gauge(replace(context(0), trigger=Trigger(250_000, Source.TABLE)), 20)
+    assert beyond.plain[19] == "▏"
 
 
 def test_columns_never_take_more_than_the_width() -> None:
     for width in WIDTHS:
-        columns = {column.name: column.cells for column in lay_out(width).columns}
-        total = sum(columns.values()) + len(columns) - 1
+        layout = lay_out(width)
+        columns = {column.name: column.cells for column in layout.columns}
         if width >= NARROWEST:
-            assert total == width
+            assert layout.width == width
         assert SHORTEST <= columns["gauge"] - PERCENT_CELLS <= LONGEST_BAR
-        if len(columns) > FEWEST:
+        if width >= FIT_FOR_ALL_THAT_STAYS:
             assert columns["title"] >= SHORTEST_TITLE
         assert columns["title"] >= 0
 
 
 def test_columns_only_come_when_there_is_more_room() -> None:
-    counts = [len(lay_out(width).columns) for width in WIDTHS]
+    names = [[column.name for column in lay_out(width).columns] for width in WIDTHS]
+    counts = [len(each) for each in names]
     assert counts == sorted(counts)
-    assert counts[-1] == 11
+    assert counts[-1] == 15
+    # Those that are there stay in their order.
+    assert all([one for one in names[-1] if one in some] == some for some in names)
+
+
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [
+        (55, {"sign", "title", "doing", "gauge"}),
+        (75, {"sign", "title", "doing", "gauge", "until"}),
+        (115, {"cost", "trail", "agents", "compactions", "until"}),
+        (155, {"project", "model", "cache"}),
+        (195, {"fill", "trigger", "level"}),
+    ],
+)
+def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -> None:
+    assert names <= {column.name for column in lay_out(width).columns}
+
+
+def test_the_head_names_the_marks_of_the_bars_above_them() -> None:
+    head = lay_out(235).head(LINES).plain
+    line = session_line(session(), lay_out(235), NOW_MS).plain
+    assert line[head.index("70")] == line[head.index("80")] == "┊"
+    assert "▏trigger" in head
+    assert "70/80" in lay_out(115).head(LINES).plain
+    assert "70" not in lay_out(115).head(()).plain
+
+
+def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
+    layout = lay_out(195)
+    head = layout.head(LINES, Order.COSTLIEST)
+    sorted_by = [span for span in head.spans if str(span.style) == "bold $foreground"]
+    assert [head.plain[span.start : span.end].strip() for span in sorted_by] == ["cost"]
+    assert layout.order_at(head.plain.index("cost")) is Order.COSTLIEST
+    assert layout.order_at(head.plain.index("context")) is Order.FULLEST
+    assert layout.order_at(head.plain.index("turns left")) is Order.SOONEST
+    assert layout.order_at(0) is Order.NEED
+    assert layout.order_at(5_000) is None
 
 
 def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:
     for width in WIDTHS:
         layout = lay_out(width)
-        row = session(
-            title="汉" * 50, model="claude-haiku-4-5", agents=123, compactions=12, project="p" * 90
-        )
-        line = session_line(row, layout, NOW_MS)
-        assert line.cell_length == layout.head.cell_length
+        line = session_line(FULL, layout, NOW_MS)
+        assert line.cell_length == layout.width == layout.head(LINES).cell_length
         names = {column.name for column in layout.columns}
         for name, words in (
             ("gauge", " 86 %"),
             ("fill", "172 k of 200 k"),
-            ("agents", " 123 "),
+            ("agents", "123 ✗4"),
             ("compactions", "↻12"),
-            ("age", " 2 min"),
+            ("doing", " 2 min"),
             ("level", "high"),
+            ("cost", "≈ $1.20"),
+            ("cache", "≈warm"),
+            ("until", "2–4"),
         ):
-            assert (words in line.plain) == (name in names)
+            assert (words in line.plain) == (name in names), (width, name)
 
 
-def test_a_refused_prompt_says_so_across_the_bar() -> None:
+def test_a_refused_prompt_says_so_across_the_bar_and_how_it_is_helped() -> None:
     for width in WIDTHS:
         layout = lay_out(width)
         refused = session(status=Status.TOO_LONG, too_long=TooLong(210_000, 200_000))
         line = session_line(refused, layout, NOW_MS)
-        assert line.cell_length == layout.head.cell_length
+        assert line.cell_length == layout.width
         assert "too long: 210,000 of 200,000" in line.plain or "too long, 105 %" in line.plain
+    assert "— r recovers" in session_line(refused, lay_out(115), NOW_MS).plain
 
 
 def test_a_refused_prompt_without_numbers() -> None:
     refused = session(status=Status.TOO_LONG, too_long=TooLong(None, None))
     assert "too long" in session_line(refused, lay_out(120), NOW_MS).plain
+
+
+def test_what_is_marked_and_what_is_pinned_has_a_sign_beside_its_state() -> None:
+    waits = session(status=Status.WAITING, live=True)
+    layout = lay_out(80)
+    assert session_line(waits, layout, NOW_MS).plain[:2] == "▲ "
+    assert session_line(waits, layout, NOW_MS, Flags(pinned=True)).plain[:2] == f"▲{PINNED}"
+    both = session_line(waits, layout, NOW_MS, Flags(picked=True, pinned=True))
+    assert both.plain[:2] == f"▲{PICKED}"
+    assert both.cell_length == layout.width
+
+
+@pytest.mark.parametrize("width", [30, 55, 115, 235])
+@pytest.mark.parametrize("name", ["shop", "汉" * 90, "إصلاح", "a" * 300])
+def test_a_heading_has_the_row_s_width_and_tells_of_its_sessions(width: int, name: str) -> None:
+    waits = session(status=Status.WAITING, live=True, cost=Cost(1.0))
+    heading = Heading(name, (FULL, waits, session()), folded=False)
+    line = heading_line(heading, width)
+    assert line.cell_length == width
+    assert line.plain.startswith("▾ ")
+    assert heading_line(Heading(name, (FULL,), folded=True), width).plain.startswith("▸ ")
+    if width > 100:
+        for words in ("3 sessions", "▲ 1 waiting", "2 live", "fullest 86 %", "≈ $2.20+"):
+            assert words in line.plain
 
 
 def test_every_status_has_a_sign_of_its_own_beside_its_colour() -> None:
@@ -179,60 +298,3 @@ def test_a_summary_has_two_lines_of_the_width() -> None:
         for line in summary_lines(row, {}, width, NOW_MS).split("\n"):
             assert line.cell_length == width
         assert second.startswith("  汉")
-
-
-SESSIONS = [
-    session(session_id="1", title="Fix Checkout", last_activity_at=3, context=context(20_000)),
-    session(
-        session_id="2", title="Ändere das", project="atlas", context=context(150_000), live=True
-    ),
-    session(session_id="3", title="checkout again", model="claude-opus-5-5", last_activity_at=9),
-    session(
-        session_id="4", title="waits", status=Status.WAITING, live=True, context=context(1_000)
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("", "1234"),
-        ("checkout", "13"),
-        ("CHECKOUT fix", "1"),
-        ("!checkout", "24"),
-        ("shop !checkout", "4"),
-        ("opus", "3"),
-        ("live", "24"),
-        ("!live checkout", "13"),
-        ("ändere", "2"),
-        ("high", "3"),
-        ("!", ""),
-        ("nothing", ""),
-        ("[/foo]", ""),
-    ],
-)
-def test_words_choose_sessions(words: str, found: str) -> None:
-    chosen = select(SESSIONS, words, Order.NAME)
-    assert sorted(one.session_id for one in chosen) == list(found)
-
-
-@pytest.mark.parametrize(
-    ("order", "ids"),
-    [
-        (Order.NEED, "4231"),
-        (Order.FULLEST, "3214"),
-        (Order.NEWEST, "2431"),
-        (Order.NAME, "2314"),
-    ],
-)
-def test_orders(order: Order, ids: str) -> None:
-    assert "".join(one.session_id for one in select(SESSIONS, "", order)) == ids
-
-
-def test_the_orders_come_around() -> None:
-    order, seen = Order.NEED, []
-    for _ in Order:
-        seen.append(order)
-        order = order.next
-    assert seen == list(Order)
-    assert order is Order.NEED

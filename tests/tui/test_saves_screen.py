@@ -37,7 +37,7 @@ def work(stage: Stage, tmp_path: Path) -> Path:
 
 def line(it: Opened, name: str) -> str:
     """The line of one project."""
-    rows = it.app.screen.query_one(RowList)._shown
+    rows = it.app.screen.query_one(RowList).shown
     return next(row.content.plain for row in rows if row.key.endswith(f"/{name}"))
 
 
@@ -48,7 +48,7 @@ async def measured(it: Opened) -> None:
 async def detail(it: Opened, name: str) -> str:
     """Open all that is known of a project."""
     pane = it.app.screen.query_one(RowList)
-    keys = [row.key for row in pane._shown]
+    keys = [row.key for row in pane.shown]
     pane.rows.highlighted = next(n for n, key in enumerate(keys) if key.endswith(f"/{name}"))
     await it.press("enter")
     await it.until(lambda: isinstance(it.app.screen, ProjectSaveScreen))
@@ -83,7 +83,7 @@ async def test_every_state_is_named_with_its_reason(stage: Stage, work: Path) ->
 async def test_who_needs_somebody_comes_first(stage: Stage, work: Path) -> None:
     async with opened(stage) as it:
         await it.press("m")
-        marks = [row.content.plain[0] for row in it.app.screen.query_one(RowList)._shown]
+        marks = [row.content.plain[0] for row in it.app.screen.query_one(RowList).shown]
         needing = [mark in "▲✗" for mark in marks]
         assert needing == sorted(needing, reverse=True)
         await it.press("y")

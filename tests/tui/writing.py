@@ -64,11 +64,13 @@ def boundary(after: int, second: float = 0) -> Line:
     return line("system", second, subtype="compact_boundary", compactMetadata=said)
 
 
-def launch(tool_use_id: str, agent_type: str, description: str, tokens: int) -> Line:
+def launch(
+    tool_use_id: str, agent_type: str, description: str, tokens: int, second: float = 0
+) -> Line:
     """An answer that starts an agent."""
     asked = {"subagent_type": agent_type, "description": description, "prompt": "do it"}
     call = {"type": "tool_use", "id": tool_use_id, "name": "Agent", "input": asked}
-    return answer(tokens, content=[call])
+    return answer(tokens, second, content=[call])
 
 
 def returned(tool_use_id: str, agent_id: str, words: str, second: float = 0) -> Line:

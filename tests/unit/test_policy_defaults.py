@@ -146,6 +146,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("ours", "notify.agents", False),
     ("ours", "notify.quiet", "off"),
     ("issue", "ui.theme", "kept"),
+    ("issue", "ui.welcome", True),
     ("issue", "ui.ascii", False),
 ]
 

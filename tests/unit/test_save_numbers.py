@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from ctxtop.core.nearest_rank import nearest_rank
 from ctxtop.core.saves.bands import BEFORE, ONE, SIX, THREE, Band, Place, Span, expected_band, judge
 from ctxtop.core.saves.blocks import Form
 from ctxtop.core.saves.compat import Architecture, Fit, judge_plugin
@@ -15,7 +16,6 @@ from ctxtop.core.saves.metrics import (
     before_after,
     durations,
     fire_distribution,
-    nearest_rank,
     phase_means,
     refires,
     trigger_rates,

@@ -267,8 +267,8 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
     }
 
 
-def summary(row: SummaryRow) -> Record:
-    """One object of `ctxtop summaries`."""
+def summary(row: SummaryRow, named: str) -> Record:
+    """One object of `ctxtop summaries`; `named` is what `ctxtop diff` calls it."""
     return {
         "kind": row.kind,
         "session_id": row.session_id,
@@ -277,6 +277,7 @@ def summary(row: SummaryRow) -> Record:
         "at": time_of(row.at),
         "tokens": count_of(row.estimated_tokens, row.text),
         "text": row.text,
+        "id": named,
     }
 
 

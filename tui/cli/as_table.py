@@ -11,8 +11,8 @@ from ...core.policy.policy import Origin
 from ...core.tokens import count_of
 from ..compliance_words import agent_count
 from ..composition_words import SHARE_CELLS, in_all, share_tokens, shown_parts
-from ..formats import NOTHING, age, model, percent, tokens
-from .cells import bar, fill, gauge, level, moment, returned, session_id, shorten, since, verdict
+from ..formats import NOTHING, age, model, moment, percent, tokens
+from .cells import bar, fill, gauge, level, returned, session_id, shorten, since, verdict
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
 if TYPE_CHECKING:

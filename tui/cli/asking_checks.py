@@ -9,7 +9,8 @@ from ...collectors.asking.receipts import receipts
 from ...collectors.plugin.exchange import ORPHAN_S, asking_folder
 from ...core.measured import compare
 from ...core.store import log_queries
-from .checks import Check, plural, well, wrong
+from ..formats import plural
+from .checks import Check, well, wrong
 from .times import time_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
@@ -78,16 +77,6 @@ def session_id(whole: str, short: Mapping[str, str]) -> Cell:
 def since(at_ms: int | None, now_ms: int) -> str:
     """Say how long ago it was."""
     return age(None if at_ms is None else now_ms - at_ms)
-
-
-def moment(at_ms: int | None) -> str:
-    """Write a time on this machine's clock."""
-    if at_ms is None:
-        return NOTHING
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_ms / 1000))
-    except (OverflowError, OSError, ValueError):
-        return NOTHING
 
 
 def shorten(session_ids: Iterable[str]) -> dict[str, str]:

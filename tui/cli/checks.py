@@ -23,6 +23,7 @@ from ...collectors.registry import read_registry
 from ...collectors.regular import NOT_REGULAR
 from ...core.store import queries
 from ...core.tokens import TABLE, TABLE_SHA256
+from ..formats import plural
 from .columns import output_encoding, wants_colours
 
 if TYPE_CHECKING:
@@ -90,11 +91,6 @@ def well(name: str, detail: str, hint: str | None = None) -> Check:
 def wrong(name: str, detail: str, fix: str) -> Check:
     """Say what is in ctxtop's way, and what to do."""
     return Check(name, ok=False, detail=detail, fix=fix)
-
-
-def plural(count: int, thing: str) -> str:
-    """Write a number and its thing."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def is_link(trouble: Trouble | TroubleRow) -> bool:

@@ -10,18 +10,19 @@ import click
 from ctxtop import __version__
 
 from ...collectors.collect import Collector
-from ...core.cost import estimate_cost
-from ...core.store import queries, spending_queries
-from ...core.store.answer_queries import given
-from ..given_lines import given_to_agents, injected
-from . import as_json
+from ...core.store import queries
+from . import as_json, records
 from .cells import shorten
 from .client_commands import hook, statusline
 from .compact_command import compact
+from .diff_command import diff
 from .emit import emit as _emit
+from .export_command import export
+from .findings_command import findings
 from .hooks_commands import hooks
 from .inject_command import inject
 from .keys_command import keys
+from .lens_command import lens
 from .log_command import log
 from .notify_command import notify
 from .options import chosen, common, dashboard, reading, refuse, session
@@ -33,14 +34,15 @@ from .report import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, say
 from .saves_command import saves
 from .serve_command import serve
 from .start import open_dashboard, resolve
-from .steered import steered
+from .summaries_command import summaries
+from .timeline_command import evidence, timeline
 from .trigger_command import trigger
 from .undo_command import undo
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from ...core.store.rows import CompactionRow, SpentRow
+    from ...core.store.rows import CompactionRow
     from .reading import Reading
 
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -88,6 +90,7 @@ def group(context: click.Context) -> int:
 group.add_command(hook)
 group.add_command(hooks)
 group.add_command(statusline)
+group.add_command(export)
 
 
 @group.command()
@@ -111,11 +114,10 @@ def scan(context: click.Context, *, bad: bool) -> int:
 def sessions(context: click.Context) -> int:
     """List the sessions and how full each context is. Newest activity first."""
     with open_reading(chosen(context)) as found:
-        listed, spent = found.sessions(), _spent(found)
-        projects = found.places.folder.projects
+        listed = found.sessions()
         return _emit(
             context,
-            [as_json.session(each, spent, projects, found.now_ms) for each in listed],
+            records.of_sessions(found, listed),
             lambda: _table().sessions(listed, found.now_ms) or _nothing(found, "sessions"),
         )
 
@@ -128,14 +130,10 @@ def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
     with open_reading(chosen(context), Collector.scan_and_count) as found:
         session_id = found.session_id(session)
-        listed, at_start = found.agents(session_id), given_to_agents(found.db, session_id)
+        listed = found.agents(session_id)
         return _emit(
             context,
-            [
-                as_json.agent(each)
-                | {"injected": injected(at_start.get((each.session_id, each.agent_id), ()))}
-                for each in listed
-            ],
+            records.of_agents(found, listed, session_id),
             lambda: (
                 _table().agents(listed, _short(found), found.now_ms)
                 or _nothing(found, "agents", session)
@@ -152,13 +150,9 @@ def compactions(context: click.Context, *, session: str | None) -> int:
     with open_reading(chosen(context), Collector.scan_and_tell) as found:
         session_id = found.session_id(session)
         listed = queries.compactions(found.db, session_id)
-        asked = steered(listed, given(found.db, "steer", session_id))
         return _emit(
             context,
-            [
-                as_json.compaction(each) | {"steered": items}
-                for each, items in zip(listed, asked, strict=True)
-            ],
+            records.of_compactions(found, listed, session_id),
             lambda: _compactions(found, listed, session) or _nothing(found, "compactions", session),
         )
 
@@ -180,22 +174,8 @@ def warnings(context: click.Context, *, session: str | None) -> int:
         )
 
 
-@group.command()
-@reading
-@session
-@click.option("--search", default="", metavar="TEXT", help="Only texts that hold these words.")
-@click.pass_context
-def summaries(context: click.Context, *, session: str | None, search: str) -> int:
-    """List what agents returned and compactions kept. Newest first."""
-    words = search.encode("utf-8", "replace").decode()
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
-        listed = queries.summaries(found.db, search=words, session_id=found.session_id(session))
-        what = f"summaries with {words!r}" if words.strip() else "summaries"
-        return _emit(
-            context,
-            [as_json.summary(each) for each in listed],
-            lambda: _table().summaries(listed) or _nothing(found, what, session),
-        )
+group.add_command(summaries)
+group.add_command(diff)
 
 
 @group.command("context")
@@ -227,6 +207,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
+group.add_command(timeline)
+group.add_command(evidence)
+group.add_command(lens)
 group.add_command(inject)
 
 
@@ -236,9 +219,7 @@ group.add_command(inject)
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_reading(chosen(context)) as found:
-        prices = found.policies.common.labels("price")
-        cost = estimate_cost(spending_queries.spending(found.db), prices)
-        record = as_json.totals(_spent(found), queries.counts(found.db)["sessions"], cost)
+        record = records.of_totals(found)
         return _emit(context, record, lambda: _table().totals(record))
 
 
@@ -264,6 +245,7 @@ def doctor(context: click.Context) -> int:
     return code
 
 
+group.add_command(findings)
 group.add_command(policy)
 group.add_command(log)
 group.add_command(notify)
@@ -312,10 +294,6 @@ def _table() -> ModuleType:
     from . import as_table  # what programs ask for does without
 
     return as_table
-
-
-def _spent(found: Reading) -> dict[str, SpentRow]:
-    return {row.session_id: row for row in spending_queries.spent(found.db)}
 
 
 def _short(found: Reading) -> dict[str, str]:

@@ -8,15 +8,15 @@ import click
 
 from ...core.compaction.limits import size_note
 from ...core.compaction.plan import as_record
+from ..planning import Ground, NotPlannedError, complaint, plan_for
 from .again import again
 from .compact_options import aims, asked_of
-from .compact_plan import complaint, plan_for
 from .emit import emit
 from .file_errors import say_unchanged
 from .options import chosen, reading
 from .reading import open_reading
 from .report import DONE, FAILED, LIVE, UNSAFE, USAGE, RefusedError, say, say_all
-from .undo_command import say_refused, state_folder, subject_of
+from .undo_command import say_refused, subject_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,9 +77,8 @@ def compact(
             subject = _subject(found, known)
             holder = subject.held_by(known.session_id)
             live = f"the session is open in {holder}" if holder and in_place else None
-            cache = state_folder(found.places) / "summaries"
-            plan = plan_for(found, known, wanted, cache, live)
-    except RefusedError as error:
+            plan = plan_for(_ground(found, known, live), wanted)
+    except (RefusedError, NotPlannedError) as error:
         say(str(error))
         return USAGE
     note = size_note(plan.bytes_before)
@@ -106,9 +105,25 @@ def _subject(found: Reading, session: Session) -> Subject:
     return subject_of(found.places, session.session_id, transcript, session.cwd)
 
 
+def _ground(found: Reading, session: Session, live: str | None) -> Ground:
+    from ...collectors.subjects import summary_cache
+    from ...collectors.transcripts.conversation import entries_from
+
+    return Ground(
+        db=found.db,
+        transcript=found.places.folder.projects / session.path,
+        session=session,
+        policy=found.policies.of(session.cwd),
+        cache=summary_cache(found.places.store),
+        read=entries_from,
+        tell=say,
+        live=live,
+    )
+
+
 def _refused(context: click.Context, plan: Plan) -> int:
     """Say why nothing is done; programs get the plan with its refusals."""
-    from .compact_lines import refusal_line
+    from ..plan_words import refusal_line
 
     say_all(refusal_line(each) for each in plan.refused)
     emit(context, as_record(plan), list)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ..formats import percent, tokens
+from ..operation_changes import shortened
+from ..plan_words import LEVELS, added_texts, paid_after
 from .cells import bar
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
-from .explain_lines import shortened
 from .labelled import beside, labelled
 
 if TYPE_CHECKING:
@@ -31,21 +31,6 @@ REASONS: Final = 5
 """Why something stays, the largest first."""
 
 BAR_CELLS: Final = 30
-
-LEVELS: Final = (
-    "file only",
-    "lossless",
-    "superseded",
-    "masked",
-    "inputs",
-    "reasoning",
-    "prose",
-    "summary",
-    "cut",
-)
-
-NOTHING: Final = frozenset({"nothing", "target", "too_few"})
-"""Checks that say that there is nothing to gain."""
 
 OPERATION: Final = (
     Column("op", right=True),
@@ -101,12 +86,6 @@ def preview(plan: Plan, about: About) -> list[str]:
     ]
 
 
-def refusal_line(refusal: Refusal) -> str:
-    """Say a refusal in one line: what it is, why, what to do."""
-    label = "nothing to do" if refusal.check in NOTHING else refusal.check
-    return f"{label}: {refusal.why}; {refusal.what_to_do}"
-
-
 def _text(plan: Plan, about: About) -> list[str]:
     """Show what is appended: a summary is read before it is used."""
     said = [text for each in plan.operations for text in added_texts(each)]
@@ -116,16 +95,6 @@ def _text(plan: Plan, about: About) -> list[str]:
     if len(lines) > SUMMARY_LINES:
         lines.append(f"(more of it: {about.again} --explain 1)")
     return [*(f"  {line}".rstrip() for line in lines), ""]
-
-
-def added_texts(operation: Operation) -> Iterator[str]:
-    """Give the words of the lines that an operation appends."""
-    for edit in operation.edits:
-        text = getattr(edit, "text", None)
-        if isinstance(text, str):
-            message = msgspec.json.decode(text).get("message")
-            if isinstance(message, dict):
-                yield str(message.get("content", ""))
 
 
 def operation_cells(number: int, operation: Operation) -> list[str]:
@@ -207,16 +176,10 @@ def _price(plan: Plan, width: int) -> list[str]:
         return labelled("pays", "the context stays as it is, and so does its cache", width)
     if short is None or long is None:
         return []
-    said = f"{_after(short)} where the prompt cache is kept 5 minutes, {_after(long)} where an hour"
+    soon, late = paid_after(short), paid_after(long)
+    said = f"{soon} where the prompt cache is kept 5 minutes, {late} where an hour"
     cold = "" if max(short, long) <= 0 else "; at once where it is cold"
     return labelled("pays", said + cold, width)
-
-
-def _after(requests: float) -> str:
-    count = ceil(requests)
-    if count <= 0:
-        return "at once"
-    return f"after {count} requests" if count > 1 else "after 1 request"
 
 
 def _stays(plan: Plan, width: int) -> list[str]:

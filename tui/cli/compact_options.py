@@ -11,7 +11,7 @@ import msgspec
 from ...core.compaction.registered import STRATEGIES
 from ...core.summaries.providers.provider import ProviderName
 from ...core.summaries.templates import TEMPLATES as NAMED
-from .compact_plan import LAST, TEMPLATES, WHOLE, Asked
+from ..planning import LAST, TEMPLATES, WHOLE, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

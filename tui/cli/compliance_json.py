@@ -9,11 +9,13 @@ from ...core.compliance.findings import labels
 from .times import time_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...core.compliance.cost import Cost
     from ...core.compliance.findings import Finding, Judgement
     from ...core.compliance.score import Score
     from ...core.compliance.states import Ruling
-    from ...core.compliance_summary import Compliance
+    from ...core.compliance_summary import Compliance, Day
 
 Record = dict[str, Any]
 
@@ -77,13 +79,18 @@ def summed(found: Compliance) -> Record:
                 "expected_formats": [one.value for one in each.formats],
                 "drift_from_rule": each.drift.value if each.drift else None,
                 **_scored(each.score, each.cost),
+                "runs": each.runs,
+                "running": each.running,
+                "median_lines": each.sizes.lines if each.sizes.results else None,
+                "p90_lines": each.sizes.large_lines if each.sizes.results else None,
+                "median_tokens": each.sizes.tokens if each.sizes.results else None,
+                "p90_tokens": each.sizes.large_tokens if each.sizes.results else None,
+                "last_verdicts": [one.value for one in each.last],
+                "days": _days(each.days),
             }
             for each in found.types
         ],
-        "days": [
-            {"day": (time_of(each.at) or "")[:10], **_scored(each.score, each.cost)}
-            for each in found.days
-        ],
+        "days": _days(found.days),
         "failed": [
             {
                 "session_id": each.session_id,
@@ -109,6 +116,12 @@ def summed(found: Compliance) -> Record:
             {"session_id": each.session_id, "agent_id": each.agent_id} for each in found.too_wide
         ],
     }
+
+
+def _days(days: Iterable[Day]) -> list[Record]:
+    return [
+        {"day": (time_of(each.at) or "")[:10], **_scored(each.score, each.cost)} for each in days
+    ]
 
 
 def _scored(score: Score, cost: Cost) -> Record:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.codes import Verdict
 from ..compliance_words import WORDS
-from ..formats import NOTHING, percent, tokens
-from .cells import moment, session_id
+from ..formats import NOTHING, moment, percent, tokens
+from .cells import session_id
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .times import time_of
 
@@ -105,7 +105,7 @@ def _types(found: Compliance) -> list[str]:
         [
             each.name,
             ", ".join(each.formats),
-            str(sum(each.score.verdicts.values())),
+            str(each.runs),
             _share(each.score.passed_share, each.score),
             _share(each.score.first_pass_share, each.score),
             str(each.score.verdicts[Verdict.FORCED] or ""),

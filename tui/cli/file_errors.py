@@ -1,29 +1,17 @@
-"""A file that cannot be used: what, where, and what to do, in one line."""
+"""A file that cannot be used, said as a command ends."""
 
 from __future__ import annotations
 
-import errno
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ..file_words import unchanged
 from .report import FAILED, say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_REMEDIES: Final = {
-    errno.EACCES: "let your user write there and try again",
-    errno.EPERM: "let your user write there and try again",
-    errno.EROFS: "make the file system writable and try again",
-    errno.ENOSPC: "free some space and try again",
-    errno.EDQUOT: "free some of your quota and try again",
-    errno.ENOENT: "look whether it was moved or removed",
-}
-
 
 def say_unchanged(error: OSError, path: Path) -> int:
     """Say that nothing was changed, and why; gives the exit code."""
-    where = error.filename or path
-    why = error.strerror or str(error)
-    remedy = _REMEDIES.get(error.errno or 0, "try again")
-    say(f"{where}: {why}: nothing was changed; {remedy}")
+    say(unchanged(error, path))
     return FAILED

@@ -10,7 +10,8 @@ from ...collectors.plugin.command_line import Own, read_command
 from ...collectors.surroundings.skill_plugins import MARKET
 from ...core.settings import resolve_settings
 from ...core.store import log_queries, queries, surroundings_queries
-from .checks import Check, plural, well, wrong
+from ..formats import plural
+from .checks import Check, well, wrong
 from .times import time_of
 
 if TYPE_CHECKING:

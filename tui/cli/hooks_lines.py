@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...collectors.install.status import State
 from ...collectors.surroundings.settings import without_secrets
-from .checks import plural
+from ..formats import plural
 from .columns import Column, draw, one_line, paint, terminal_width
 from .times import time_of
 

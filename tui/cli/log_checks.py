@@ -15,7 +15,8 @@ from ...collectors.own_logs.logs import logs_of
 from ...collectors.plugin.log import ANSWERING, FAULTS_BYTES, fault_path, older_faults
 from ...collectors.regular import open_regular
 from ...core.store.log_facts import Log
-from .checks import Check, plural, well, wrong
+from ..formats import plural
+from .checks import Check, well, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

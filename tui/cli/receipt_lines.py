@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.compaction.backups import Backups
 from ...core.compaction.receipts import Mode, State
 from ...core.compaction.receipts import as_record as facts_of
-from ..formats import percent, tokens
-from .cells import moment
-from .check_words import words_of
+from ..check_words import words_of
+from ..formats import moment, percent, tokens
+from ..receipt_words import MODES, STATES, standing_of, strategies_of, why_not_undoable
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .compact_lines import OPERATION, operation_cells
 from .labelled import beside, labelled
@@ -19,20 +17,12 @@ from .times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ...core.compaction.receipts import Receipt
 
 TICK_CELLS: Final = 34
 """Of one check with its words: two of them stand beside each other in 80 columns."""
-
-_MODES: Final = {Mode.FORK: "fork", Mode.IN_PLACE: "in place", Mode.APPEND: "appended"}
-
-_STATES: Final = {
-    State.OPEN: "interrupted",
-    State.DONE: "can be undone",
-    State.PARTLY_UNDONE: "partly undone",
-    State.UNDONE: "undone",
-}
 
 _LIST: Final = (
     Column("id"),
@@ -46,20 +36,6 @@ _LIST: Final = (
 )
 
 _OPERATIONS: Final = (*OPERATION, Column("undone"))
-
-
-def why_not_undoable(receipt: Receipt, state: Path) -> str | None:
-    """Say why it cannot be taken back; None where it can. The copy's content is not read."""
-    if receipt.state is State.UNDONE:
-        return "it is undone already"
-    if receipt.state is State.OPEN:
-        return "it was interrupted: the next change of the session settles it"
-    if not Path(receipt.target).is_file():
-        return f"{receipt.target} is gone"
-    copy = Backups(state).path(receipt.backup) if receipt.backup else None
-    if copy is not None and not copy.is_file() and not Path(receipt.transcript).is_file():
-        return f"{copy} and {receipt.transcript} are gone"
-    return None
 
 
 def record_of(receipt: Receipt, state: Path) -> dict[str, Any]:
@@ -126,10 +102,10 @@ def list_lines(found: Sequence[Receipt], state: Path) -> list[str]:
             each.receipt_id,
             moment(each.at),
             _session(each),
-            _MODES[each.mode],
-            _strategies(each),
+            MODES[each.mode],
+            strategies_of(each),
             tokens(each.plan.before_tokens - each.plan.after_tokens),
-            _state(each, state),
+            standing_of(each, state),
             "itself" if each.automatic else "you",
         ]
         for each in found
@@ -158,7 +134,7 @@ def whole_lines(receipt: Receipt, state: Path) -> list[str]:
         "",
         *_ticks(receipt.verified),
         "",
-        *labelled("state", checked_of(receipt, state)["why"] or _STATES[receipt.state], width),
+        *labelled("state", checked_of(receipt, state)["why"] or STATES[receipt.state], width),
         *_ways_on(receipt),
     ]
 
@@ -201,15 +177,3 @@ def _ways_on(receipt: Receipt) -> Iterator[str]:
 def _session(receipt: Receipt) -> str:
     session = receipt.session_id[:8]
     return f"{session} → {receipt.new_session_id[:8]}" if receipt.new_session_id else session
-
-
-def _strategies(receipt: Receipt) -> str:
-    operations = receipt.plan.operations
-    names = dict.fromkeys(each.strategy for each in operations)
-    return f"{len(operations)}: {', '.join(names)}"
-
-
-def _state(receipt: Receipt, state: Path) -> str:
-    if receipt.state in {State.DONE, State.PARTLY_UNDONE} and why_not_undoable(receipt, state):
-        return "its file is gone"
-    return _STATES[receipt.state]

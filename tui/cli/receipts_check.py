@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.compaction.plan import Refusal
 from ...core.compaction.receipts import Receipts
-from ...core.compaction.undo import obstacle
+from ..receipt_words import tried_out
 from .emit import emit
 from .report import DONE, FAILED
 
@@ -44,13 +43,7 @@ def check(context: click.Context, state: Path) -> int:
 
 def checked_of(receipt: Receipt, state: Path) -> dict[str, Any]:
     """Take one back into nowhere, and say for programs what stands in its way."""
-    refusal = None
-    try:
-        error = obstacle(receipt, state)
-        refusal = error.refusals[0] if error else None
-    except OSError as error:
-        why = f"{error.filename or receipt.target}: {error.strerror}"
-        refusal = Refusal("file", why, "make it readable again")
+    refusal = tried_out(receipt, state)
     return {
         "receipt_id": receipt.receipt_id,
         "state": receipt.state.value,

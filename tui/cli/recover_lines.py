@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...core.compaction import plan as plans
 from ...core.compaction import receipts
-from ...core.compaction.limit_errors import LimitErrorType
-from ...core.compaction.recovery.settings import Step
-from ..formats import tokens
-from .checks import plural
+from ..recover_words import ended, hint, unused, what_it_does
 from .columns import GAP, SHORTEST, Cell, Column, draw, terminal_width
 
 if TYPE_CHECKING:
@@ -18,14 +15,9 @@ if TYPE_CHECKING:
 
     from ...collectors.recovering import Recovery
     from ...collectors.resuming import Resumed
-    from ...core.compaction.recovery.ground import Proposal
 
 SHOWN: Final = 8
 """Operations that are named; `--json` lists all."""
-
-ENDED_IN: Final = {
-    LimitErrorType.NON_EMPTY_CONTENT: "an empty message, which the API refuses",
-}
 
 _COLUMNS: Final = (
     Column("STEP"),
@@ -79,28 +71,13 @@ def as_record(recovery: Recovery, resumed: Resumed | None) -> dict[str, Any]:
 def lines_of(recovery: Recovery, resumed: Resumed | None) -> list[str]:
     """Say a recovery for a person."""
     return [
-        *_ended(recovery),
+        *ended(recovery),
         "",
         *draw(_COLUMNS, list(_steps(recovery)), terminal_width()),
         "",
         *_operations(recovery),
         *_next(recovery, resumed),
     ]
-
-
-def _ended(recovery: Recovery) -> Iterator[str]:
-    found = recovery.found
-    what = ENDED_IN.get(found.error_type, "a prompt that is too long")
-    yield f"session {found.session_id[:8]} ended in {what}"
-    if found.line is not None:
-        yield f"  line {found.line} of its transcript"
-    if found.current_tokens is not None and found.max_tokens is not None:
-        over = tokens(found.current_tokens - found.max_tokens)
-        sizes = f"{tokens(found.current_tokens)} of {tokens(found.max_tokens)}, {over} too many"
-        room = f"; with room for an answer it fits at {tokens(recovery.fits_at)}"
-        yield f"  {sizes}{room}"
-    elif found.message_index is not None:
-        yield f"  the API names message {found.message_index}"
 
 
 def _steps(recovery: Recovery) -> Iterator[list[Cell | str]]:
@@ -110,38 +87,14 @@ def _steps(recovery: Recovery) -> Iterator[list[Cell | str]]:
     for step in recovery.steps:
         proposal = tried.get(step)
         if proposal is None:
-            why = (
-                "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
-            )
-            yield [step.value, "", Cell(why, "quiet")]
+            yield [step.value, "", Cell(unused(recovery), "quiet")]
         elif proposal.missing:
-            first, *more = wrap(f"{proposal.missing.why.rstrip(chr(46))}{_hint(proposal)}", width)
+            first, *more = wrap(f"{proposal.missing.why.rstrip(chr(46))}{hint(proposal)}", width)
             yield [step.value, _NO, first]
             for each in more:
                 yield ["", "", each]
         else:
-            yield [step.value, _YES, _what(recovery, proposal)]
-
-
-def _hint(proposal: Proposal) -> str:
-    missing = proposal.missing
-    return f": {missing.what_to_do}" if missing and missing.what_to_do != "go on" else ""
-
-
-def _what(recovery: Recovery, proposal: Proposal) -> str:
-    plan = recovery.choice.plan
-    if plan is None:
-        return ""
-    count = len(proposal.operations)
-    did = {
-        Step.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
-        Step.TRUNCATE: f"truncates the largest {'result' if count == 1 else f'{count} results'}",
-        Step.AGGRESSIVE: f"truncates {plural(count, 'result')}",
-        Step.SUMMARIZE: "a summary takes the place of what was",
-        Step.REVERT: "goes back before your last prompt",
-    }.get(proposal.step, f"leaves out {plural(count, 'thing')} said twice or superseded")
-    sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    return f"{did}: {sizes}"
+            yield [step.value, _YES, what_it_does(recovery, proposal)]
 
 
 def _operations(recovery: Recovery) -> Iterator[str]:

@@ -8,7 +8,8 @@ from ...core.compaction.recovery.attempt import freed
 from ...core.compaction.recovery.detection import mendable
 from ...core.compaction.recovery.run import AT_WORK
 from ...core.store.recovery_rows import LOST_MS, all_runs, automatic_runs
-from .checks import Check, plural, well, wrong
+from ..formats import plural
+from .checks import Check, well, wrong
 from .times import time_of
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...core.saves.states import NEEDS_SOMEONE, SaveState
-from ..formats import NOTHING, age, tokens
+from ..formats import NOTHING, age, plural, tokens
 from ..saves_words import is_bootstrap, plugin_words
-from .checks import plural
 from .columns import Cell, Column, draw, one_line, terminal_width
 from .times import time_of
 

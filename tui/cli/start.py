@@ -37,7 +37,7 @@ def open_dashboard(
     if places.exists:
         from ..app import run_dashboard
 
-        return run_dashboard(places, mouse=mouse)
+        return run_dashboard(places, mouse=mouse, welcomes=True)
     notice = (
         f"no Claude Code folder at {places.config_dir}: this is the demo;"
         " name a folder with --config-dir"

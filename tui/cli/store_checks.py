@@ -18,10 +18,11 @@ from ...core.saves.report import read_saves
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
 from ...core.store.surroundings_queries import project_folders
+from ..formats import plural
 from ..places import PlaceError
 from ..update import bring_up_to_date
 from .asking_checks import measurement_check, requests_check
-from .checks import Check, folder_checks, is_link, machine_checks, plural, well, wrong
+from .checks import Check, folder_checks, is_link, machine_checks, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .recovery_checks import recovery_checks

@@ -10,7 +10,8 @@ from ...core.saves.states import NEEDS_SOMEONE
 from ...core.settings import resolve_settings
 from ...core.store import surroundings_queries as queries
 from ...core.store.surroundings_facts import DefinitionKind, Scope
-from .checks import Check, plural, well, wrong
+from ..formats import plural
+from .checks import Check, well, wrong
 
 if TYPE_CHECKING:
     import sqlite3

@@ -1,44 +1,114 @@
-"""What an agent returned, whether that complies, and what it was given at its start."""
+"""One agent whole: its verdict, what it gave back, its task, its context, what it was given."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual.content import Content
+from msgspec.structs import replace
+from textual.binding import Binding, BindingType
 
-from ..agent_report import agent_report
-from ..formats import one_line
-from .reading import ReadingScreen
+from ...collectors.folder import Trouble
+from ..agent_detail import Detail, read_choice, read_detail
+from ..agent_report import NO_DETAIL, agent_report, result_of
+from ..following import Following
+from .reading import MARGINS, WIDEST, ReadingScreen
 
 if TYPE_CHECKING:
-    from ...collectors.folder import Trouble
-    from ...core.agents import Agent
+    import sqlite3
+    from collections.abc import Callable
 
-GIVEN: Final = "What ctxtop gave it at its start"
+    from textual import events
+
+    from ...core.agents import Agent
+    from ...core.injection.past import Injection
+    from ..view import View
 
 
 class AgentScreen(ReadingScreen):
-    """Shows the report at once, and below it what the store has of the agent's start."""
+    """Shows the report at once, what is read of it in a moment, and follows the agent."""
 
-    def __init__(self, agent: Agent, title: str) -> None:
-        self._agent: Final = agent
-        self._report: Final = agent_report(agent)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy", tooltip="copy the result", id="copy"),
+    ]
+
+    def __init__(self, agent: Agent, title: str, width: int, now_ms: int) -> None:
+        """Show an agent of the session that is called `title`, on a screen of `width` cells."""
+        self._agent = agent
+        self._detail = NO_DETAIL
+        self._choice: Injection | None = None
+        self._width = _room(width)
+        self._reading: Final = Following(self, self._question, self._take)
         name = f"{agent.agent_type} {agent.description}"
-        super().__init__(title, name, content=self._report, session_id=agent.session_id)
+        report = agent_report(agent, NO_DETAIL, self._width, now_ms)
+        super().__init__(title, name, content=report, session_id=agent.session_id)
 
     def on_mount(self) -> None:
-        """Ask what it was given."""
-        from ..given_lines import given_lines, given_to_agents
-
+        """Ask for the rest."""
         super().on_mount()
-        session_id, agent_id = self._agent.session_id, self._agent.agent_id
-        self.look_up(
-            lambda db: given_lines(given_to_agents(db, session_id).get((session_id, agent_id), [])),
-            self._add,
-        )
+        self._reading.now()
+        self._ask_choice()
 
-    def _add(self, found: list[str] | Trouble) -> None:
-        if isinstance(found, list) and found:
-            heading = Content.styled(GIVEN, "bold $accent")
-            given = Content("\n".join(f"  {one_line(line)}" for line in found))
-            self.show(Content("\n").join([self._report, Content(""), heading, given]))
+    def on_resize(self, event: events.Resize) -> None:
+        """Break the lines anew."""
+        self._width = _room(event.size.width)
+        self._draw()
+
+    def show_view(self, view: View) -> None:
+        """Read again where there may be something new."""
+        del view
+        if self.is_attached:
+            self._reading.soon()
+
+    def action_copy(self) -> None:
+        """Copy what it gave back, or its id where that is nothing."""
+        agent = self._agent
+        text = result_of(agent)
+        if text:
+            self.app.copy(text, f"result of {agent.agent_type}")
+        else:
+            self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
+
+    def _ask_choice(self) -> None:
+        sessions = self.app.view.sessions if self.app.view else ()
+        agent, policies = self._agent, self.app.feed.policies
+        projects = self.app.places.folder.projects
+        session = next((each for each in sessions if each.session_id == agent.session_id), None)
+        if session is not None:
+            self.look_up(
+                lambda db: read_choice(db, projects, agent, session, policies), self._take_choice
+            )
+
+    def _take_choice(self, found: Injection | Trouble | None) -> None:
+        if found is not None and not isinstance(found, Trouble):
+            self._choice = found
+            self._detail = replace(self._detail, choice=found)
+            self._draw()
+
+    def _question(self) -> Callable[[sqlite3.Connection], tuple[Agent, Detail]]:
+        sessions = self.app.view.sessions if self.app.view else ()
+        policies, projects = self.app.feed.policies, self.app.places.folder.projects
+        agent = self._agent
+
+        def read(db: sqlite3.Connection) -> tuple[Agent, Detail]:
+            from ...core.fleet import read_agents
+
+            found = read_agents(db, sessions, [agent.session_id], policies)
+            newest = next((each for each in found if each.agent_id == agent.agent_id), agent)
+            return newest, read_detail(db, projects, newest)
+
+        return read
+
+    def _take(self, found: tuple[Agent, Detail] | Trouble) -> None:
+        if not isinstance(found, Trouble):
+            self._agent = found[0]
+            self._detail = replace(found[1], choice=self._choice)
+            self._draw()
+
+    def _draw(self) -> None:
+        report = agent_report(self._agent, self._detail, self._width, self.app.now_ms())
+        if not report.is_same(self._content):
+            self.show(report)
+
+
+def _room(width: int) -> int:
+    return min(width - MARGINS, WIDEST)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
@@ -45,6 +45,22 @@ class ConfirmScreen(ModalScreen[bool]):
             tooltip="the other button",
             id="next",
         ),
+        Binding(
+            "pagedown,ctrl+d",
+            "scroll('down')",
+            "Page down",
+            show=False,
+            tooltip="a page down",
+            id="page_down",
+        ),
+        Binding(
+            "pageup,ctrl+u",
+            "scroll('up')",
+            "Page up",
+            show=False,
+            tooltip="a page up",
+            id="page_up",
+        ),
     ]
 
     def __init__(self, title: str, what: Content, action: str, safe: str = LEAVE) -> None:
@@ -57,8 +73,10 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """Lay out the words above two buttons."""
-        with VerticalScroll(id="confirm"):
-            yield Static(self._what)
+        with Vertical(id="confirm"):
+            # What will happen can be long; the answers stay in sight.
+            with VerticalScroll(id="what", can_focus=False):
+                yield Static(self._what)
             with Horizontal(id="answers"):
                 yield Button(self._safe, id="safe", compact=True)
                 yield Button(self._action, id="action", variant="warning", compact=True)
@@ -72,6 +90,10 @@ class ConfirmScreen(ModalScreen[bool]):
     def _answer(self, event: Button.Pressed) -> None:
         event.stop()
         self.dismiss(event.button.id == "action")
+
+    def action_scroll(self, where: str) -> None:
+        """Read on, or back."""
+        getattr(self.query_one("#what"), f"scroll_page_{where}")(animate=False)
 
     def action_leave(self) -> None:
         """Change nothing."""

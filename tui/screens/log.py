@@ -71,10 +71,7 @@ class LogScreen(Page):
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the entries and the filter."""
         yield RowList(id="log", number="", name="Log")
-        bar = FilterBar()
-        bar.placeholder = "words; !word: without it"
-        bar.display = False
-        yield bar
+        yield FilterBar("words; !word: without it")
 
     def on_mount(self) -> None:
         """Read the past, and look again from time to time."""
@@ -169,9 +166,7 @@ class LogScreen(Page):
 
     def action_filter(self) -> None:
         """Type what is looked for."""
-        bar = self.query_one(FilterBar)
-        bar.display = True
-        bar.focus()
+        self.query_one(FilterBar).open(self.words)
 
     def action_least(self) -> None:
         """Show what is worse, or all again."""
@@ -193,9 +188,7 @@ class LogScreen(Page):
         """Show all again, then go back."""
         if self.words or self.least is not Least.ALL:
             self.words, self.least = "", Least.ALL
-            bar = self.query_one(FilterBar)
-            bar.value = ""
-            bar.display = False
+            self.query_one(FilterBar).display = False
         else:
             super().action_leave()
 
@@ -220,7 +213,6 @@ class LogScreen(Page):
 
     @on(FilterBar.Cleared)
     def _clear_bar(self) -> None:
-        self.query_one(FilterBar).value = ""
         self.words = ""
         self._leave_bar()
 

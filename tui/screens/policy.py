@@ -26,7 +26,7 @@ from ..policy_rows import (
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page
-from .session import MARGINS
+from .reading import MARGINS
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,10 +90,7 @@ class PolicyScreen(Page):
         """Lay out what does not hold, the values, and the filter."""
         yield Static(id="notices", markup=False)
         yield RowList(id="policy", number="", name="Policy")
-        bar = FilterBar()
-        bar.placeholder = "words of a key, a value, an origin"
-        bar.display = False
-        yield bar
+        yield FilterBar("words of a key, a value, an origin")
 
     def on_mount(self) -> None:
         """Read the files, and look again from time to time."""
@@ -183,9 +180,7 @@ class PolicyScreen(Page):
 
     def action_filter(self) -> None:
         """Type what is looked for."""
-        bar = self.query_one(FilterBar)
-        bar.display = True
-        bar.focus()
+        self.query_one(FilterBar).open(self.words)
 
     def action_chosen(self) -> None:
         """Show what somebody set alone, or everything."""
@@ -213,9 +208,7 @@ class PolicyScreen(Page):
         """Show everything again, then go back."""
         if self.words or self.chosen:
             self.words, self.chosen = "", False
-            bar = self.query_one(FilterBar)
-            bar.value = ""
-            bar.display = False
+            self.query_one(FilterBar).display = False
         else:
             super().action_leave()
 
@@ -254,7 +247,6 @@ class PolicyScreen(Page):
 
     @on(FilterBar.Cleared)
     def _clear_bar(self) -> None:
-        self.query_one(FilterBar).value = ""
         self.words = ""
         self._leave_bar()
 

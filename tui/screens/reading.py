@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
     from textual.content import Content
     from textual.widget import Widget
+
+MARGINS: Final = 6
+"""Cells beside the text: the page's padding and its scroll bar."""
+
+WIDEST: Final = 110
+"""Cells of a line: as the style sheet's."""
 
 
 class ReadingScreen(Page):

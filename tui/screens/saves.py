@@ -14,8 +14,7 @@ from ..saves_report import BEING_READ, NO_SAVES, plugin_report, project_report
 from ..saves_rows import in_need, lay_out, saves_head, saves_line
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page
-from .reading import ReadingScreen
-from .session import MARGINS, WIDEST
+from .reading import MARGINS, WIDEST, ReadingScreen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,68 +1,434 @@
-"""What is known of one session: from the store at once, and what fills it once it is read."""
+"""One session: its context over its turns, what fills it, and how ctxtop knows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
+from textual.widgets import Static
 
-from ..composition_report import composition_report
+from .. import session_sections as sections
+from ..about_rows import warning_of
+from ..compaction_rows import compaction_of, steered_of
+from ..fills_rows import category_of, first_item_of, item_detail, item_of
 from ..formats import one_line
-from ..session_report import session_report
-from .reading import ReadingScreen
+from ..moment_words import happened_line, turn_line
+from ..moments import Moment, Moments, look_at
+from ..sections import SHORT, Section
+from ..session_head import session_head
+from ..session_known import Known, read_known
+from ..timeline_scope import Move
+from ..widgets.row_list import RowList, Rows
+from ..widgets.section_bar import SectionBar
+from ..widgets.timeline import TimelineView, timeline_keys
+from .page import Page
 
 if TYPE_CHECKING:
-    import sqlite3
-    from pathlib import Path
+    from collections.abc import Iterable
+
+    from textual.timer import Timer
+    from textual.widget import Widget
 
     from ...collectors.folder import Trouble
-    from ..session_report import Known
+    from ...core.agents import Agent
+    from ...core.composition import Item
+    from ...core.sessions import Session
+    from ...core.timeline import Timeline, Turn
+    from ..view import View
 
-BEING_READ: Final = "its transcript is being read …"
+REST_S: Final = 0.12
+"""The cursor stands still for so long before a file is read for it."""
 
-MARGINS: Final = 6
-"""Cells beside the text: the page's padding and its scroll bar."""
-
-WIDEST: Final = 110
-"""Cells of a line: as the style sheet's."""
+PARTS: Final = tuple(Section)
 
 
-class SessionScreen(ReadingScreen):
-    """Shows the report, and takes the context apart meanwhile."""
+class SessionScreen(Page):
+    """Shows the shell at once, what the store has within a frame, then what the file tells."""
 
-    def __init__(self, known: Known, width: int, now_ms: int) -> None:
-        self._known: Final = known
-        self._width: Final = min(width - MARGINS, WIDEST)
-        self._now_ms: Final = now_ms
-        super().__init__(
-            known.session.title,
-            content=self._report(_quiet(BEING_READ)),
-            session_id=known.session.session_id,
-        )
+    CSS_PATH = "session.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-tiny"),
+        (16, "-short"),
+        (22, "-low"),
+        (34, "-tall"),
+        (50, "-high"),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *timeline_keys("timeline", first=True),
+        *(
+            Binding(
+                str(place),
+                f"part({place - 1})",
+                part,
+                show=False,
+                tooltip=f"show: {part}",
+                id=f"part_{part.lower()}",
+            )
+            for place, part in enumerate(PARTS, 1)
+        ),
+        Binding(
+            "tab",
+            "next_part(1)",
+            "Next",
+            key_display="⇥",
+            tooltip="the next part",
+            id="next_part",
+        ),
+        Binding(
+            "shift+tab",
+            "next_part(-1)",
+            "Before",
+            show=False,
+            tooltip="the part before",
+            id="part_before",
+        ),
+        Binding(
+            "y",
+            "copy",
+            "Copy",
+            tooltip="copy what is marked; of a compaction what was forgotten, as a prompt",
+            id="copy",
+        ),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.title, session_id=session.session_id)
+        self._session = session
+        self._agents: tuple[Agent, ...] = ()
+        self._known: Known | None = None
+        self._timeline: Timeline | None = None
+        self._moments: Final = Moments()
+        self._part = Section.FILLS
+        self._keys: list[str] = []
+        """Of the rows that are shown, in their order."""
+        self._places: Final[dict[Section, tuple[str | None, float]]] = {}
+        self._texts: Final[dict[int, str]] = {}
+        self._resting: Timer | None = None
+        self._is_asking = False
+        self._is_stale = False
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out the gauge, the timeline, and the parts below it."""
+        yield Static(id="head", markup=False)
+        yield TimelineView(id="timeline")
+        yield Static(id="turn", markup=False)
+        yield Static(id="happened", markup=False)
+        yield SectionBar(PARTS, SHORT, id="parts")
+        with Horizontal(id="body"):
+            yield RowList(id="rows", number="", name="")
+            with VerticalScroll(id="beside", can_focus=False):
+                yield Static(id="detail", markup=False)
 
     def on_mount(self) -> None:
-        """Ask what fills it."""
-        super().on_mount()
-        session_id, projects = self._known.session.session_id, self.app.places.folder.projects
-        width = self._width
-        self.look_up(lambda db: _filling(db, projects, session_id, width), self._fill)
+        """Ask for what the store has, then for what the file tells."""
+        self._graph.can_focus = False
+        self._rows.rows.focus()
+        self.draw()
+        self._read()
 
-    def _fill(self, found: Content | Trouble) -> None:
-        filling = found if isinstance(found, Content) else _quiet(str(found))
-        self.show(self._report(filling))
+    @property
+    def is_whole(self) -> bool:
+        """All that was asked for is shown."""
+        return (
+            self._known is not None
+            and self._timeline is not None
+            and self._moments.get(self._past) is not None
+            and not self._is_asking
+            and self._resting is None
+        )
 
-    def _report(self, filling: Content) -> Content:
-        return session_report(self._known, filling, self._width, self._now_ms)
+    @property
+    def known(self) -> Known:
+        """What the store has."""
+        return self._known or Known()
 
+    @property
+    def part(self) -> Section:
+        """The part that is open."""
+        return self._part
 
-def _filling(db: sqlite3.Connection, projects: Path, session_id: str, width: int) -> Content:
-    from ...collectors.composing import NothingToComposeError, read_composition
+    @property
+    def moment(self) -> Moment | None:
+        """What is known of the turn that is looked at; None while it is looked up."""
+        return self._moments.get(self._past)
 
-    try:
-        return composition_report(read_composition(db, projects, session_id), width)
-    except NothingToComposeError as error:
-        return _quiet(str(error))
+    # What is known.
 
+    def show_view(self, view: View) -> None:
+        """Ask again where the session has changed."""
+        found = next((each for each in view.sessions if each.session_id == self.session_id), None)
+        agents = view.agents if view.wish.session_id == self.session_id else self._agents
+        if found is None or (found == self._session and agents == self._agents):
+            return
+        grown = found.last_activity_at != self._session.last_activity_at
+        self._session, self._agents = found, agents
+        self.rename(found.title)
+        self._is_stale = self._is_stale or grown
+        self._read()
 
-def _quiet(words: str) -> Content:
-    return Content.styled(f"  {one_line(words)}", "$quiet")
+    def _read(self) -> None:
+        from ...core.timeline import read_timeline
+
+        session, before = self._session, self._timeline
+        owner, policies = (session.session_id, None), self.app.feed.policies
+        failed = frozenset(
+            each.agent_id for each in self._agents if each.ruling and each.ruling.failed
+        )
+        self.ask(
+            lambda db: (
+                read_known(db, session, policies),
+                read_timeline(db, owner, session.context, failed, before),
+            ),
+            self._take,
+        )
+
+    def _take(self, found: tuple[Known, Timeline]) -> None:
+        from ...core.timeline import continues, settled
+
+        before, self._known, self._timeline = self._timeline, *found
+        if before is not None and not continues(self._timeline, before):
+            # The file was written anew: its places are others.
+            self._moments.clear()
+            self._texts.clear()
+        self._graph.show(settled(self._timeline))
+        self.draw()
+        self._rest()
+
+    # The turn that is looked at.
+
+    @on(TimelineView.Scrubbed)
+    def _scrubbed(self) -> None:
+        self.draw()
+        self._rest()
+
+    def action_timeline(self, move: str) -> None:
+        """Move along the timeline."""
+        self._graph.move(Move(move))
+
+    def _rest(self) -> None:
+        """Look the turn up once the cursor stands still."""
+        if self._resting is not None:
+            self._resting.stop()
+        self._resting = self.set_timer(REST_S, self._look_up)
+
+    def _look_up(self) -> None:
+        self._resting = None
+        past, newest = self._past, self._newest
+        is_known = self._moments.get(past) is not None and not (past is None and self._is_stale)
+        if is_known or self._is_asking:
+            return
+        self._is_asking = True
+        if past is None:
+            self._is_stale = False
+        session_id, projects = self._session.session_id, self.app.places.folder.projects
+        self.look_up(
+            lambda db: look_at(db, projects, session_id, newest, past),
+            lambda found: self._take_moment(past, found),
+        )
+
+    def _take_moment(self, past: Turn | None, found: Moment | Trouble) -> None:
+        self._is_asking = False
+        self._moments.keep(past, found if isinstance(found, Moment) else Moment(trouble=str(found)))
+        self.draw()
+        # Meanwhile another turn may be looked at.
+        self._look_up()
+
+    @property
+    def _past(self) -> Turn | None:
+        """The turn that is looked at; None where that is now."""
+        timeline, turn = self._graph.timeline, self._graph.turn
+        return timeline.turns[turn] if timeline and turn is not None else None
+
+    @property
+    def _newest(self) -> Turn | None:
+        timeline = self._timeline
+        return timeline.turns[-1] if timeline and timeline.turns else None
+
+    # Drawing.
+
+    def on_resize(self) -> None:
+        """Draw for another width."""
+        self.call_after_refresh(self.draw)
+
+    @on(RowList.Marked)
+    def _draw_detail(self) -> None:
+        shown = self._shown()
+        key = self._rows.key
+        detail = sections.detail(self._part, shown, key, self._beside_width) if key else Content("")
+        item = self._item
+        if item is not None and self._part is Section.ITEMS:
+            detail = item_detail(item, self._text_of(item))
+        self.query_one("#detail", Static).update(detail)
+
+    @on(RowList.Marked)
+    def _scroll_detail_home(self) -> None:
+        self.query_one("#beside").scroll_home(animate=False)
+
+    def draw(self) -> None:
+        """Draw all of it from what is known."""
+        if not self.is_attached:
+            return
+        timeline, turn = self._graph.timeline, self._graph.turn
+        width = self.size.width
+        self.query_one("#head", Static).update(session_head(self._session, self._past, width))
+        if timeline is not None and timeline.turns:
+            moment = self.moment
+            calls = moment.calls if moment else None
+            self.query_one("#turn", Static).update(turn_line(timeline, turn))
+            self.query_one("#happened", Static).update(happened_line(timeline, turn, calls))
+        self._draw_rows()
+
+    def _draw_rows(self) -> None:
+        shown, rows = self._shown(), self._rows
+        listing = sections.listing(self._part, shown, rows.room or self.size.width)
+        rows.border_title = sections.title(self._part, shown)
+        rows.empty = listing.empty
+        rows.show_head(listing.head)
+        rows.show_rows(listing.rows)
+        self._keys = [row.key for row in listing.rows]
+        self.query_one(SectionBar).show(PARTS.index(self._part), sections.counts(shown))
+        self._draw_detail()
+
+    def _shown(self) -> sections.Shown:
+        return sections.Shown(
+            session=self._session,
+            known=self.known,
+            moment=self.moment,
+            is_past=self._past is not None,
+            now_ms=self.app.now_ms(),
+        )
+
+    @property
+    def _graph(self) -> TimelineView:
+        return self.query_one(TimelineView)
+
+    @property
+    def _rows(self) -> RowList:
+        return self.query_one("#rows", RowList)
+
+    @property
+    def _beside_width(self) -> int:
+        return max(1, self.query_one("#beside").scrollable_content_region.width)
+
+    # The parts.
+
+    @on(SectionBar.Chosen)
+    def _choose_part(self, event: SectionBar.Chosen) -> None:
+        self.action_part(event.place)
+
+    def action_next_part(self, step: int) -> None:
+        """Open the next part, or the one before."""
+        self.action_part((PARTS.index(self._part) + step) % len(PARTS))
+
+    def action_part(self, place: int) -> None:
+        """Open a part; the mark is where it was there."""
+        self._open_part(PARTS[place])
+
+    def _mark(self, key: str | None) -> None:
+        """Mark a row, where it is there."""
+        if key in self._keys:
+            self._rows.rows.highlighted = self._keys.index(key)
+
+    def _open_part(self, part: Section, key: str | None = None) -> None:
+        rows = self._rows
+        self._places[self._part] = (rows.key, rows.rows.scroll_offset.y)
+        self._part = part
+        self._draw_rows()
+        marked, scrolled = self._places.get(part, (None, 0.0))
+        self._mark(key or marked)
+        rows.rows.scroll_to(y=scrolled, animate=False)
+        rows.rows.focus()
+        self._draw_detail()
+
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self._draw_rows()
+
+    @on(RowList.Opened)
+    def _open(self, event: RowList.Opened) -> None:
+        """Show more of the marked row, which is another thing in each part."""
+        shown = self._shown()
+        if self._part is Section.FILLS and shown.composition is not None:
+            key = first_item_of(shown.composition, category_of(event.key))
+            if key is not None:
+                self._open_part(Section.ITEMS, key)
+        elif self._part is Section.COMPACTIONS:
+            self._open_lens(event.key)
+        elif self._part is Section.WARNINGS:
+            self._go_to_warning(event.key)
+        else:
+            self._read_whole(event.key)
+
+    def _read_whole(self, key: str) -> None:
+        from .reading import ReadingScreen
+
+        item = self._item
+        if self._part is Section.ITEMS and item is not None:
+            content, name = item_detail(item, self._text_of(item)), item.what
+        else:
+            width = self.size.width
+            content, name = sections.detail(self._part, self._shown(), key, width), str(self._part)
+        title, session_id = self._session.title, self.session_id
+        self.app.push_screen(ReadingScreen(title, name, content=content, session_id=session_id))
+
+    def _open_lens(self, key: str) -> None:
+        from .lens import LensScreen
+
+        found = compaction_of(self.known, key)
+        if found is not None:
+            row, told = found
+            asked = steered_of(self.known, key)
+            self.app.push_screen(LensScreen(self._session, row, told, asked))
+
+    def _go_to_warning(self, key: str) -> None:
+        one, timeline = warning_of(self.known.warnings, key), self._graph.timeline
+        if one is None or timeline is None:
+            return
+        point = one.warning.point
+        place = next((n for n, turn in enumerate(timeline.turns) if turn.mark == point.mark), None)
+        if place is not None:
+            self._graph.look(place)
+
+    # The largest items' texts.
+
+    @property
+    def _item(self) -> Item | None:
+        moment, key = self.moment, self._rows.key
+        if moment is None or moment.composition is None or key is None:
+            return None
+        return item_of(moment.composition, key)
+
+    def _text_of(self, item: Item) -> str:
+        if item.line is None:
+            return ""
+        found = self._texts.get(item.line)
+        if found is not None:
+            return found
+        self._texts[item.line] = sections.BEING_READ
+        session_id, projects, line = (
+            self._session.session_id,
+            self.app.places.folder.projects,
+            item.line,
+        )
+        self.look_up(
+            lambda db: sections.text_of(db, projects, session_id, line),
+            lambda text: self._take_text(line, text),
+        )
+        return sections.BEING_READ
+
+    def _take_text(self, line: int, text: str | Trouble) -> None:
+        self._texts[line] = str(text)
+        self._draw_detail()
+
+    def action_copy(self) -> None:
+        """Copy what the marked row stands for."""
+        key = self._rows.key
+        if key is not None:
+            text, what = sections.to_copy(self._part, self._shown(), key)
+            self.app.copy(text, what)
+        else:
+            self.app.copy(self._session.session_id, f"id of {one_line(self._session.title)}")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ..agent_rows import agent_line, columns_of, grow_tree, leader_line
+from ..agent_rows import agent_line, columns_of, leader_line
+from ..agent_tree import grow_tree
 from ..formats import middle
 from .row_list import Row, RowList
 
@@ -26,16 +27,24 @@ LEADER: Final = "/"
 class AgentPane(RowList):
     """Pane 2."""
 
+    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id, number=number, name=name)
+        self._drawn: tuple[object, ...] = ()
+
     def show(self, session: Session | None, agents: Sequence[Agent], now_ms: int) -> None:
-        """Draw the tree of one session."""
+        """Draw the tree of one session; the same tree is not drawn again."""
+        look = session, tuple(agents), self.room, now_ms
+        if look == self._drawn:
+            return
+        self._drawn = look
         self.show_head(Content(""))
         if session is None or not agents:
-            self.border_title = "² Agents"
+            self.name_border(Content("² Agents"))
             self.empty = "no session is marked" if session is None else "no agents in this session"
             self.show_rows([])
             return
         title = middle(session.title, max(0, self.room - TITLE_FRAME))
-        self.border_title = Content(f'² Agents of "{title}"')
+        self.name_border(Content(f'² Agents of "{title}"'))
         rows = [Row(LEADER, leader_line(session, self.room))]
         branches = grow_tree(agents)
         columns = columns_of(branches)

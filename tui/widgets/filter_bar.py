@@ -1,17 +1,70 @@
-"""The line in which a filter or a search is typed."""
+"""The line in which a filter or a search is typed, and what is wrong with it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from textual import events, on
+from textual.containers import Horizontal
+from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input
+from textual.suggester import Suggester
+from textual.widgets import Input, Static
 
+from ..filter_completion import complete
 from ..formats import one_line
 
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
 
-class FilterBar(Input):
+MARK: Final = "/"
+
+
+class _Completion(Suggester):
+    """Goes on with the last word; nothing of it is kept, the sessions change."""
+
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self.choices: dict[str, tuple[str, ...]] | None = None
+        """None where nothing is suggested."""
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return None if self.choices is None else complete(value, self.choices)
+
+
+class FilterInput(Input):
+    """Where it is typed; Tab takes what is suggested."""
+
+    @dataclass
+    class Left(Message):
+        """A person is done typing."""
+
+    @dataclass
+    class Cleared(Message):
+        """A person wants to see everything again."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert_text_at_cursor(one_line(event.text))
+
+    async def _on_key(self, event: events.Key) -> None:
+        said = {"escape": self.Cleared, "down": self.Left, "enter": self.Left}.get(event.key)
+        if said is not None:
+            event.stop()
+            event.prevent_default()
+            self.post_message(said())
+            return
+        if event.key == "tab":
+            event.stop()
+            event.prevent_default()
+            self.action_cursor_right()
+            return
+        await super()._on_key(event)
+
+
+class FilterBar(Horizontal):
     """Shown while a filter is typed or stands; Esc clears it."""
 
     @dataclass
@@ -28,33 +81,63 @@ class FilterBar(Input):
     class Cleared(Message):
         """A person wants to see everything again."""
 
-    def __init__(self) -> None:
-        super().__init__(id="filter", select_on_focus=False, compact=True)
+    def __init__(self, placeholder: str = "") -> None:
+        """`placeholder` says what can be typed."""
+        super().__init__(id="filter")
+        self.display = False
+        self._placeholder: Final = placeholder
+        self._completion: Final = _Completion()
+        self._wrong = ""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the sign, the words, and what is wrong with them."""
+        yield Static(MARK, classes="sign", markup=False)
+        yield FilterInput(select_on_focus=False, compact=True, suggester=self._completion)
+        yield Static(classes="wrong", markup=False)
+
+    @property
+    def value(self) -> str:
+        """What stands in it."""
+        return self.query_one(FilterInput).value
+
+    def open(
+        self,
+        words: str,
+        placeholder: str | None = None,
+        choices: dict[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        """Let a person type, from these words on; `choices` are suggested."""
+        self._completion.choices = choices
+        self.set_words(words)
+        typed = self.query_one(FilterInput)
+        typed.placeholder = self._placeholder if placeholder is None else placeholder
+        self.display = True
+        typed.focus()
+
+    def set_words(self, words: str) -> None:
+        """Show other words without a word of it."""
+        typed = self.query_one(FilterInput)
+        with self.prevent(Input.Changed):
+            typed.value = words
+
+    def tell(self, wrong: str) -> None:
+        """Say what is wrong with the words."""
+        if wrong == self._wrong:
+            return
+        self._wrong = wrong
+        self.query_one(".wrong", Static).update(Content(wrong))
 
     @on(Input.Changed)
     def _tell_typed(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(self.Typed(event.value))
 
-    @on(Input.Submitted)
-    def _tell_left(self, event: Input.Submitted) -> None:
+    @on(FilterInput.Left)
+    def _tell_left(self, event: FilterInput.Left) -> None:
         event.stop()
         self.post_message(self.Left())
 
-    def _on_paste(self, event: events.Paste) -> None:
+    @on(FilterInput.Cleared)
+    def _tell_cleared(self, event: FilterInput.Cleared) -> None:
         event.stop()
-        event.prevent_default()
-        self.insert_text_at_cursor(one_line(event.text))
-
-    async def _on_key(self, event: events.Key) -> None:
-        if event.key == "escape":
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Cleared())
-            return
-        if event.key == "down":
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Left())
-            return
-        await super()._on_key(event)
+        self.post_message(self.Cleared())

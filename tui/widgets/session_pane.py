@@ -1,20 +1,25 @@
-"""The sessions, one line each."""
+"""The sessions, one line each, under their projects where they are grouped."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from ..session_rows import lay_out, session_line, shown_age
-from .row_list import Row, RowList
+from ..selection import HEADING, Heading
+from ..session_columns import lay_out
+from ..session_rows import Flags, heading_line, session_line
+from ..session_words import cache_words, shown_age
+from .row_list import LateRow, RowList
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from ...core.levels import Line
     from ...core.sessions import Session
-    from ..session_rows import Layout
+    from ..selection import Arrangement, Entry, Order
+    from ..session_columns import Layout
 
-Look = tuple["Session", "Layout", str]
-"""All that a line shows."""
+_PLAIN: Final = Flags()
 
 
 class SessionPane(RowList):
@@ -22,19 +27,67 @@ class SessionPane(RowList):
 
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number=number, name=name)
-        self._drawn: dict[str, tuple[Look, Row]] = {}
+        self._drawn: dict[str, LateRow] = {}
 
-    def show(self, sessions: Sequence[Session], now_ms: int) -> None:
-        """Draw these sessions in this order; a line that says what it said is kept."""
-        layout = lay_out(self.room)
-        self.show_head(layout.head)
-        drawn = {session.session_id: self._draw(session, layout, now_ms) for session in sessions}
-        self._drawn = drawn
-        self.show_rows([row for _, row in drawn.values()])
+    @property
+    def session_id(self) -> str | None:
+        """The marked session; None where a heading is marked."""
+        key = self.key
+        return None if key is None or key.startswith(HEADING) else key
 
-    def _draw(self, session: Session, layout: Layout, now_ms: int) -> tuple[Look, Row]:
-        look = session, layout, shown_age(session, now_ms)
-        before = self._drawn.get(session.session_id)
-        if before and before[0] == look:
-            return before
-        return look, Row(session.session_id, session_line(session, layout, now_ms))
+    @property
+    def project(self) -> str | None:
+        """The project whose heading is marked."""
+        key = self.key
+        return key.removeprefix(HEADING) if key and key.startswith(HEADING) else None
+
+    def mark_heading(self, project: str) -> None:
+        """Mark a project's heading."""
+        self.mark(f"{HEADING}{project}")
+
+    def show(self, entries: Sequence[Entry], how: Arrangement, now_ms: int) -> None:
+        """Draw these in this order; a line that says what it said is kept."""
+        sessions = (each for each in entries if not isinstance(each, Heading))
+        layout, room = lay_out(self.room), self.room
+        self.show_head(layout.head(_common_lines(sessions), how.order))
+        rows = [
+            self._kept(
+                _heading(entry, room)
+                if isinstance(entry, Heading)
+                else _line(entry, layout, how, now_ms)
+            )
+            for entry in entries
+        ]
+        self._drawn = {row.key: row for row in rows}
+        self.show_rows(rows)
+
+    def order_at(self, x: int) -> Order | None:
+        """Say what a click on the head sorts by."""
+        return lay_out(self.room).order_at(x)
+
+    def _kept(self, row: LateRow) -> LateRow:
+        before = self._drawn.get(row.key)
+        return before if before is not None and before.says_as(row) else row
+
+
+def _heading(heading: Heading, room: int) -> LateRow:
+    return LateRow(heading.key, (heading, room), partial(heading_line, heading, room))
+
+
+def _line(session: Session, layout: Layout, how: Arrangement, now_ms: int) -> LateRow:
+    name = session.session_id
+    flags = _PLAIN
+    if how.picked or how.pins:
+        flags = Flags(name in how.picked, name in how.pins)
+    # All that a line shows.
+    look = session, layout, flags, shown_age(session, now_ms), cache_words(session, now_ms)
+    return LateRow(name, look, partial(session_line, session, layout, now_ms, flags))
+
+
+def _common_lines(sessions: Iterable[Session]) -> tuple[Line, ...]:
+    """Name the marks that stand in one place in every bar."""
+    every = {session.context.lines for session in sessions}
+    if not every:
+        return ()
+    first, *others = every
+    return tuple(line for line in first if all(line in lines for lines in others))

@@ -1,4 +1,4 @@
-"""One line that says how things stand: live or paused, how many, how late, how many are full."""
+"""One line that says how things stand: live or paused, how many, who waits, how late."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
-
-from ..formats import fit_right
 
 if TYPE_CHECKING:
     from textual.app import RenderResult
@@ -39,11 +37,13 @@ class Standing:
     state: State = State.LIVE
     sessions: int | None = None
     live: int = 0
+    working: int = 0
+    waiting: int = 0
     lag_s: float | None = None
     scan: str = ""
     """How far a scan has come; empty when none runs."""
     notes: str = ""
-    """Filter and sort."""
+    """Filter, marks."""
     warnings: int = 0
 
 
@@ -53,36 +53,54 @@ class StatusLine(Widget):
     standing: reactive[Standing] = reactive(Standing())
 
     def render(self) -> RenderResult:
-        """Write what matters most first; the warnings go to the right."""
-        standing = self.standing
+        """Write what matters most first; who waits and what is full go to the right."""
         width = self.size.width
-        left = self._left(standing)
-        right, style = self._right(standing)
-        room = width - left.cell_length - 1
+        right = _right(self.standing)
+        left = left_words(self.standing, width - right.cell_length - 2)
+        room = width - left.cell_length - right.cell_length - 1
         if room < 1:
             return left.truncate(width)
-        return left + Content.styled(fit_right(right, room) + " ", style)
+        return left + Content(" " * room) + right + " "
 
-    def _left(self, standing: Standing) -> Content:
-        parts: list[tuple[str, str]] = [
-            (f" {standing.source} ", "bold $accent"),
-            (standing.state.value, _STYLES[standing.state]),
-        ]
-        if standing.scan:
-            parts.append((f" · {standing.scan}", "$level-notice"))
-        if standing.sessions is not None:
-            word = "session" if standing.sessions == 1 else "sessions"
-            parts.append((f" · {standing.sessions} {word}", "$foreground"))
-            if standing.live:
-                parts.append((f" · {standing.live} live", "$foreground"))
-        if standing.lag_s is not None and not standing.scan:
-            parts.append((f" · lag {max(0.0, standing.lag_s):.1f} s", "$quiet"))
-        if standing.notes:
-            parts.append((f" · {standing.notes}", "$quiet"))
-        return Content.assemble(*parts)
 
-    def _right(self, standing: Standing) -> tuple[str, str]:
-        if standing.warnings:
-            word = "warning" if standing.warnings == 1 else "warnings"
-            return f"▲ {standing.warnings} {word}", "bold $level-warning"
-        return "", "$quiet"
+def left_words(standing: Standing, room: int) -> Content:
+    """Write how things stand in so many cells; what matters least is left out first."""
+    parts: list[tuple[str, str]] = [
+        (f" {standing.source} ", "bold $accent"),
+        (standing.state.value, _STYLES[standing.state]),
+    ]
+    told = sum(len(words) for words, _ in parts)
+    for words, style in _counts(standing):
+        if words and told + len(words) + 3 <= room:
+            parts.append((f" · {words}", style))
+            told += len(words) + 3
+    return Content.assemble(*parts)
+
+
+def _counts(standing: Standing) -> list[tuple[str, str]]:
+    sessions = standing.sessions
+    lag = standing.lag_s
+    return [
+        (standing.scan, "$level-notice"),
+        ("" if sessions is None else _count(sessions, "session"), "$foreground"),
+        (standing.notes, "$level-notice"),
+        (f"{standing.live} live" if standing.live else "", "$foreground"),
+        (f"{standing.working} working" if standing.working else "", "$foreground"),
+        ("" if lag is None or standing.scan else f"lag {max(0.0, lag):.1f} s", "$quiet"),
+    ]
+
+
+def _right(standing: Standing) -> Content:
+    waiting, warnings = standing.waiting, standing.warnings
+    parts: list[tuple[str, str]] = []
+    if waiting:
+        verb = "waits" if waiting == 1 else "wait"
+        parts.append((f"▲ {waiting} {verb} for you", "bold $level-warning"))
+    if warnings:
+        gap = "   " if parts else ""
+        parts.append((f"{gap}{_count(warnings, 'warning')}", "bold $level-high"))
+    return Content.assemble(*parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

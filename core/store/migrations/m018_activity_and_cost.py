@@ -99,7 +99,11 @@ def m018_activity_and_cost(db: Database) -> None:
 
         CREATE TRIGGER response_spent AFTER INSERT ON response BEGIN {_ADD} END;
         CREATE TRIGGER response_spent_anew AFTER UPDATE ON response BEGIN {_TAKE} {_ADD} END;
-        CREATE TRIGGER response_unspent AFTER DELETE ON response BEGIN {_TAKE} END;
+        CREATE TRIGGER response_unspent AFTER DELETE ON response BEGIN {_TAKE}
+            DELETE FROM shared_response WHERE message_id = OLD.message_id
+            AND (file_id = OLD.file_id OR 2 > (
+                SELECT COUNT(*) FROM response r WHERE r.message_id = OLD.message_id));
+        END;
         CREATE TRIGGER response_shared AFTER INSERT ON response
         WHEN EXISTS (SELECT 1 FROM response o
             WHERE o.message_id = NEW.message_id AND o.file_id <> NEW.file_id)

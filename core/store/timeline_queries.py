@@ -1,0 +1,171 @@
+"""What one context's timeline is made of, in the order of its file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from .records import records
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class AnswerRow(msgspec.Struct, frozen=True, gc=False):
+    """An answer of the API."""
+
+    offset: int
+    last_offset: int
+    """Of the last line that belongs to it."""
+    mark: str
+    """Its message id, which stays when the file is written anew."""
+    at: int | None
+    model: str
+    tokens: int
+    """What the model saw."""
+    output_tokens: int
+    calls: int
+    """Tools that it called."""
+
+
+class CutRow(msgspec.Struct, frozen=True):
+    """A compaction."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    post_tokens: int | None
+
+
+class RefusalRow(msgspec.Struct, frozen=True):
+    """An answer that the API refused."""
+
+    offset: int
+    at: int | None
+    detail: str
+
+
+class LaunchRow(msgspec.Struct, frozen=True):
+    """A call that started an agent."""
+
+    offset: int
+    at: int | None
+    agent_type: str
+    description: str
+
+
+class ReturnRow(msgspec.Struct, frozen=True):
+    """What an agent gave back, or its end."""
+
+    offset: int
+    at: int | None
+    agent_id: str
+    status: str
+    agent_type: str | None
+    """None where the call that started it is not known."""
+    description: str | None
+
+
+def answers(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
+) -> list[AnswerRow]:
+    """List the answers of one context, from a byte offset on."""
+    return records(AnswerRow, db, _ANSWERS, _asked(session_id, agent_id, since))
+
+
+def cuts(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -> list[CutRow]:
+    """List the compactions of one context."""
+    return records(CutRow, db, _CUTS, _asked(session_id, agent_id))
+
+
+def refusals(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> list[RefusalRow]:
+    """List the refused answers of one context."""
+    return records(RefusalRow, db, _REFUSALS, _asked(session_id, agent_id))
+
+
+def launches(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> list[LaunchRow]:
+    """List the calls of one context that started agents."""
+    return records(LaunchRow, db, _LAUNCHES, _asked(session_id, agent_id))
+
+
+def returns(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> list[ReturnRow]:
+    """List what came back of agents into one context."""
+    return records(ReturnRow, db, _RETURNS, _asked(session_id, agent_id))
+
+
+def _asked(session_id: str, agent_id: str | None, since: int = 0) -> dict[str, Any]:
+    return {"session_id": session_id, "agent_id": agent_id, "since": since}
+
+
+# As queries.fill: a session that stands in two folders is told by its newer file.
+_CHOSEN: Final = """
+WITH chosen AS (
+    SELECT file_id FROM file WHERE session_id = :session_id
+        AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
+    ORDER BY gone, mtime_ns DESC, path LIMIT 1
+)
+"""
+
+# An agent without a file of its own is told by its lines in its parent's: as steps, or aside.
+_ANSWERS: Final = f"""
+{_CHOSEN}
+SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens,
+    LENGTH(tools) - LENGTH(REPLACE(tools, ',', ''))
+FROM (
+    SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens, tools
+        FROM response
+        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
+        AND (sidechain = 0 OR :agent_id IS NOT NULL)
+    UNION ALL
+    SELECT s.offset, s.last_offset, s.message_id, s.at, s.model, s.context_tokens,
+        s.output_tokens, s.tools
+        FROM step s JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND s.agent_id = :agent_id AND s.offset >= :since
+        AND NOT EXISTS (SELECT 1 FROM chosen)
+    UNION ALL
+    SELECT r.offset, r.last_offset, r.message_id, r.at, r.model, r.context_tokens,
+        r.output_tokens, r.tools
+        FROM response r JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
+            SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
+            AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
+)
+ORDER BY offset
+"""
+
+_CUTS: Final = f"""
+{_CHOSEN}
+SELECT offset, uuid, at, trigger, pre_tokens, post_tokens FROM boundary
+WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
+"""
+
+_REFUSALS: Final = f"""
+{_CHOSEN}
+SELECT offset, at, detail FROM api_error
+WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
+"""
+
+_LAUNCHES: Final = f"""
+{_CHOSEN}
+SELECT offset, at, agent_type, description FROM launch
+WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
+"""
+
+_RETURNS: Final = f"""
+{_CHOSEN}
+SELECT t.offset, t.at, t.agent_id, t.status, l.agent_type, l.description
+FROM agent_return t
+LEFT JOIN launch l ON l.file_id = t.file_id AND l.tool_use_id = t.tool_use_id
+WHERE t.file_id = (SELECT file_id FROM chosen)
+    AND t.status NOT IN ('async_launched', 'remote_launched', 'teammate_spawned', 'message')
+ORDER BY t.offset
+"""

@@ -1,0 +1,290 @@
+"""A context over its turns: what each answer saw, where it was compacted, and what happened.
+
+Times are milliseconds since 1970 (UTC), sizes tokens, offsets bytes in the transcript.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from .levels import LINES, Level, Line, level_of
+from .store import timeline_queries, warning_queries
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterator, Sequence
+
+    from .context import Context
+    from .store.timeline_queries import AnswerRow
+
+Turn = timeline_queries.AnswerRow
+"""One answer; its `tokens` are what the model saw."""
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """A compaction."""
+
+    turn: int
+    """How many turns stand before it."""
+    at: int | None
+    pre_tokens: int | None
+    post_tokens: int | None
+    trigger: str | None
+    uuid: str
+
+
+class MarkKind(StrEnum):
+    """What happened at a turn."""
+
+    STARTED = "agent_started"
+    RETURNED = "agent_returned"
+    FAILED = "agent_failed"
+    """It ended in an error, or did not compress what it gave back."""
+    WARNING = "warning"
+    REFUSAL = "refusal"
+    MODEL = "model"
+    """Another model answered than before."""
+
+
+URGENCY: Final = (
+    MarkKind.STARTED,
+    MarkKind.RETURNED,
+    MarkKind.MODEL,
+    MarkKind.WARNING,
+    MarkKind.FAILED,
+    MarkKind.REFUSAL,
+)
+"""Where several marks share a place, the last of these is the one to show."""
+
+_BAD_ENDS: Final = frozenset({"failed", "error", "killed", "stopped", "cancelled"})
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Something that happened."""
+
+    turn: int
+    """Place of the last turn that began before it; 0 before the first."""
+    kind: MarkKind
+    at: int | None
+    what: str
+    level: Level | None = None
+    """Of a warning."""
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """All of it, and against what it is measured."""
+
+    turns: tuple[Turn, ...]
+    window: int
+    cuts: tuple[Cut, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    lines: tuple[Line, ...] = LINES
+    """Where the levels begin, as ratios of the window."""
+    trigger: int | None = None
+    """Where the client compacts by itself; None where it does not, or nobody knows."""
+    ends_compacted: bool = False
+    """The last turn is none: it stands for what a compaction left, which no answer follows."""
+
+    def ratio(self, turn: int) -> float:
+        """Share of the window that a turn saw, 0..1 and above."""
+        return self.turns[turn].tokens / self.window
+
+    def level(self, turn: int) -> Level | None:
+        """Name the level that a turn had reached."""
+        return level_of(self.ratio(turn), self.lines)
+
+    def growth(self, turn: int) -> int | None:
+        """Tokens more than the turn before saw; after a compaction, than it left.
+
+        None where there is nothing to compare with.
+        """
+        cut = self.cut_before(turn)
+        before = self.turns[turn - 1].tokens if turn else None
+        base = before if cut is None else cut.post_tokens
+        return None if base is None else self.turns[turn].tokens - base
+
+    def cut_before(self, turn: int) -> Cut | None:
+        """Find the compaction between a turn and the one before it, the last of several."""
+        return next((cut for cut in reversed(self.cuts) if cut.turn == turn), None)
+
+    def marks_of(self, turn: int) -> tuple[Mark, ...]:
+        """List what happened at a turn, in its order."""
+        return tuple(mark for mark in self.marks if mark.turn == turn)
+
+
+class Bucket(msgspec.Struct, frozen=True, gc=False):
+    """Turns that share a place of a picture."""
+
+    first: int
+    last: int
+    """Place of the last of them, not one behind it."""
+    peak: int
+    """Most that one of them saw, in tokens."""
+
+
+def buckets(timeline: Timeline, start: int, stop: int, places: int) -> list[Bucket]:
+    """Put the turns from `start` to before `stop` into so many places, none left out.
+
+    The largest of a place stands for it, so that no peak is lost. Where there are fewer turns
+    than places, a turn has several.
+    """
+    span = stop - start
+    if span < 1 or places < 1:
+        return []
+    found = []
+    turns = timeline.turns
+    for place in range(places):
+        first = start + place * span // places
+        last = max(first, start + (place + 1) * span // places - 1)
+        peak = max(turn.tokens for turn in turns[first : last + 1])
+        found.append(Bucket(first, last, peak))
+    return found
+
+
+def continues(timeline: Timeline, before: Timeline) -> bool:
+    """Say whether a timeline begins with all turns of the one that was read before."""
+    count = len(before.turns)
+    return timeline.turns[: count - 1] == before.turns[: count - 1] and (
+        not count or (len(timeline.turns) >= count and _is_same(timeline, before, count - 1))
+    )
+
+
+def _is_same(timeline: Timeline, before: Timeline, place: int) -> bool:
+    return timeline.turns[place].mark == before.turns[place].mark
+
+
+def settled(timeline: Timeline) -> Timeline:
+    """Let a timeline end with what is in context now.
+
+    After a compaction that no answer follows that is what the client says it left: an estimate.
+    """
+    cut = timeline.cuts[-1] if timeline.cuts else None
+    if cut is None or cut.turn < len(timeline.turns) or cut.post_tokens is None:
+        return timeline
+    last = timeline.turns[-1] if timeline.turns else None
+    rest = Turn(
+        offset=last.offset if last else 0,
+        last_offset=last.last_offset if last else 0,
+        mark=cut.uuid,
+        at=cut.at,
+        model=last.model if last else "",
+        tokens=cut.post_tokens,
+        output_tokens=0,
+        calls=0,
+    )
+    return replace(timeline, turns=(*timeline.turns, rest), ends_compacted=True)
+
+
+def read_timeline(
+    db: sqlite3.Connection,
+    owner: tuple[str, str | None],
+    context: Context,
+    failed: Collection[str] = (),
+    before: Timeline | None = None,
+) -> Timeline:
+    """Read the timeline of a session, or of one of its agents, against its context's window.
+
+    `failed` names the agents that did not compress what they gave back. Of a timeline that
+    was read `before` only what came since is read.
+    """
+    session_id, agent_id = owner
+    turns = _turns(db, session_id, agent_id, before)
+    places = _Places(turns)
+    cuts = tuple(
+        Cut(
+            places.before(row.offset),
+            row.at,
+            row.pre_tokens,
+            row.post_tokens,
+            row.trigger,
+            row.uuid,
+        )
+        for row in timeline_queries.cuts(db, session_id, agent_id)
+    )
+    marks = [
+        *_agents(db, owner, failed, places),
+        *_warnings(db, owner, places),
+        *_refusals(db, owner, places),
+        *_models(turns),
+    ]
+    return Timeline(
+        turns=turns,
+        window=context.window.tokens,
+        cuts=cuts,
+        marks=tuple(sorted(marks, key=lambda mark: mark.turn)),
+        lines=context.lines,
+        trigger=context.trigger.tokens if context.trigger else None,
+    )
+
+
+def _turns(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None, before: Timeline | None
+) -> tuple[AnswerRow, ...]:
+    known = before.turns if before else ()
+    if known:
+        more = timeline_queries.answers(db, session_id, agent_id, known[-1].offset)
+        # The last one may have grown; another in its place is of a file that was written anew.
+        if more and more[0].mark == known[-1].mark:
+            return (*known[:-1], *more)
+    return tuple(timeline_queries.answers(db, session_id, agent_id))
+
+
+class _Places:
+    """Finds the turn that a byte offset belongs to."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self._offsets = [turn.offset for turn in turns]
+
+    def before(self, offset: int) -> int:
+        """Count the turns that begin before it."""
+        return bisect_right(self._offsets, offset)
+
+    def at(self, offset: int) -> int:
+        """Name the last turn that begins there or before."""
+        return max(0, self.before(offset) - 1)
+
+
+def _agents(
+    db: sqlite3.Connection, owner: tuple[str, str | None], failed: Collection[str], places: _Places
+) -> Iterator[Mark]:
+    for row in timeline_queries.launches(db, *owner):
+        what = _named(row.agent_type, row.description)
+        yield Mark(places.at(row.offset), MarkKind.STARTED, row.at, what)
+    for end in timeline_queries.returns(db, *owner):
+        bad = end.status in _BAD_ENDS or end.agent_id in failed
+        kind = MarkKind.FAILED if bad else MarkKind.RETURNED
+        what = _named(end.agent_type or "agent", end.description or end.agent_id)
+        yield Mark(places.at(end.offset), kind, end.at, what)
+
+
+def _named(agent_type: str, description: str) -> str:
+    return f"{agent_type}: {description}" if description else agent_type
+
+
+def _warnings(
+    db: sqlite3.Connection, owner: tuple[str, str | None], places: _Places
+) -> Iterator[Mark]:
+    for row in warning_queries.context_warnings(db, *owner):
+        level = Level(row.level)
+        what = f"{level.value} at {int(row.ratio * 100 + 0.5)} %"
+        yield Mark(places.at(row.offset), MarkKind.WARNING, row.at, what, level)
+
+
+def _refusals(
+    db: sqlite3.Connection, owner: tuple[str, str | None], places: _Places
+) -> Iterator[Mark]:
+    for row in timeline_queries.refusals(db, *owner):
+        yield Mark(places.at(row.offset), MarkKind.REFUSAL, row.at, row.detail)
+
+
+def _models(turns: Sequence[Turn]) -> Iterator[Mark]:
+    before = turns[0].model if turns else ""
+    for place, turn in enumerate(turns):
+        if turn.model != before:
+            yield Mark(place, MarkKind.MODEL, turn.at, turn.model)
+            before = turn.model

@@ -1,0 +1,142 @@
+"""The pages that compact and take back, in a test's hands."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.subjects import state_folder
+from ctxtop.core.compaction.receipts import Receipts
+from ctxtop.tui.screens.compact import CompactScreen
+from ctxtop.tui.screens.confirm import ConfirmScreen
+from ctxtop.tui.screens.receipt import ReceiptScreen
+from ctxtop.tui.screens.receipts import ReceiptsScreen
+from ctxtop.tui.widgets.operation_pane import OperationPane
+from ctxtop.tui.widgets.row_list import RowList
+
+from .support import WIDE, opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.tui.screens.page import Page
+
+    from .support import Opened, Stage
+
+LARGE = "Rewrite the OpenAPI generator"
+"""A session of the demo that is over, with a dozen things that may go."""
+
+LIVE = "Fix the flaky"
+"""One that is open and idle."""
+
+
+def page(it: Opened) -> CompactScreen:
+    screen = it.app.screen
+    assert isinstance(screen, CompactScreen)
+    return screen
+
+
+async def planned(it: Opened) -> None:
+    """Wait until the plan stands, and until it is known whether it may be done in place."""
+
+    def met() -> bool:
+        screen = it.app.screen
+        if not isinstance(screen, CompactScreen) or screen.is_old:
+            return False
+        return screen._planned is not None and screen._looked and not waits(it)
+
+    await it.until(met)
+    await looked_up(it)
+
+
+def waits(it: Opened) -> bool:
+    """Something is still to be planned."""
+    worker = page(it)._planner._worker
+    return not worker._waiting.empty()
+
+
+async def looked_up(it: Opened) -> None:
+    """Wait until every question so far is answered."""
+    done: list[object] = []
+    it.app.feed.lookup.ask(lambda _: None, done.append)
+    await it.until(lambda: done)
+
+
+@asynccontextmanager
+async def compacting(
+    stage: Stage, title: str = LARGE, size: tuple[int, int] = WIDE
+) -> AsyncIterator[Opened]:
+    """Open the page of a session, with its plan."""
+    async with opened(stage, size) as it:
+        await it.mark(title)
+        await it.press("c")
+        await planned(it)
+        yield it
+
+
+def rows(it: Opened) -> list[str]:
+    """The rows of the list that the page shows."""
+    return [row.content.plain for row in it.app.screen.query_one(RowList).shown]
+
+
+def boxes(it: Opened) -> str:
+    """The boxes of the rows, one sign each."""
+    return "".join(row[1] for row in rows(it))
+
+
+async def mark_row(it: Opened, words: str) -> None:
+    """Go down to the first row with some words."""
+    place = next(n for n, row in enumerate(rows(it)) if words in row)
+    await it.press("g", *["j"] * place)
+
+
+def pane(it: Opened) -> OperationPane:
+    return it.app.screen.query_one(OperationPane)
+
+
+async def confirmed(it: Opened) -> None:
+    """Answer a question with the button that is not safe."""
+    await it.until(lambda: isinstance(it.app.screen, ConfirmScreen) and it.app.screen.is_mounted)
+    await it.press("right", "enter")
+
+
+async def shown(it: Opened, kind: type[Page]) -> None:
+    """Wait for a page of a kind, with its rows."""
+
+    def met() -> bool:
+        screen = it.app.screen
+        return isinstance(screen, kind) and bool(list(screen.query(RowList)) and rows(it))
+
+    await it.until(met)
+
+
+async def receipt_shown(it: Opened) -> ReceiptScreen:
+    await shown(it, ReceiptScreen)
+    screen = it.app.screen
+    assert isinstance(screen, ReceiptScreen)
+    return screen
+
+
+async def receipts_shown(it: Opened) -> ReceiptsScreen:
+    await shown(it, ReceiptsScreen)
+    screen = it.app.screen
+    assert isinstance(screen, ReceiptsScreen)
+    return screen
+
+
+def kept(stage: Stage) -> list[Receipt]:
+    """All receipts, newest first."""
+    return Receipts(state_folder(stage.places.store)).all()
+
+
+def transcript(stage: Stage, title: str) -> Path:
+    session_id = stage.titled(title).session_id
+    return next((stage.root / "projects").glob(f"*/{session_id}.jsonl"))
+
+
+def everything(stage: Stage) -> dict[str, bytes]:
+    """All files of the client's, byte for byte."""
+    files = (each for each in stage.root.rglob("*") if each.is_file())
+    return {str(each.relative_to(stage.root)): each.read_bytes() for each in files}

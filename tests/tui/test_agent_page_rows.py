@@ -1,0 +1,161 @@
+"""The rows of the agents' page without a screen: filters, folds, widths, sparks, documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.agents import AgentStatus, Result
+from ctxtop.core.compliance.findings import ReviewFinding
+from ctxtop.core.compliance_summary import Reviewed
+from ctxtop.core.review_groups import by_severity, gather
+from ctxtop.tui.agent_filter import AgentOrder, choose_agents, choose_found, toggled
+from ctxtop.tui.agent_markdown import agents_markdown
+from ctxtop.tui.agent_page_rows import agent_lines, fold_cell, head_line, tree_line, widths_of
+from ctxtop.tui.agent_rows import columns_of
+from ctxtop.tui.agent_tree import fold, grow_tree
+from ctxtop.tui.finding_rows import finding_head, finding_line, finding_lines
+from ctxtop.tui.findings_markdown import finding_markdown, findings_markdown
+from ctxtop.tui.spark import spark
+
+from .makers import agent, session
+from .support import NOW_MS
+from .test_agent_report import BAD, GOOD, ruled
+
+if TYPE_CHECKING:
+    from ctxtop.core.agents import Agent
+
+CHAIN = [agent("a"), agent("b", "a"), agent("c", "b"), agent("d", "a"), agent("e")]
+
+
+def test_a_tree_counts_what_is_below() -> None:
+    assert [each.below for each in grow_tree(CHAIN)] == [3, 1, 0, 0, 0]
+
+
+def test_a_circle_of_parents_is_shown_whole() -> None:
+    circle = [agent("a", "b"), agent("b", "a"), agent("c", "c")]
+    assert {each.agent.agent_id for each in grow_tree(circle)} == {"a", "b", "c"}
+
+
+def shown(folded: set[str]) -> str:
+    return "".join(each.agent.agent_id for each in fold(grow_tree(CHAIN), folded, _id))
+
+
+def _id(each: Agent) -> str:
+    return each.agent_id
+
+
+def test_folding_leaves_out_what_is_below_and_no_more() -> None:
+    assert [shown(each) for each in (set(), {"a"}, {"b"}, {"c", "e"}, {"a", "b"})] == [
+        "abcde",
+        "ae",
+        "abde",
+        "abcde",
+        "ae",
+    ]
+
+
+def test_filters() -> None:
+    agents = [
+        agent("a", agent_type="worker", description="Retry it", ruling=ruled(GOOD)),
+        agent("b", agent_type="worker", ruling=ruled(BAD), model="claude-haiku-4-5"),
+        agent("c", agent_type="docs:writer", status=AgentStatus.RUNNING),
+    ]
+    for words, found in (
+        ("", "abc"),
+        ("retry", "a"),
+        ("type:work", "ab"),
+        ("type:docs:w", "c"),
+        ("!type:work", "c"),
+        ("broke:", "b"),
+        ("!broke:", "ac"),
+        ("verdict:v01", "b"),
+        ("verdict:compliant", "ab"),
+        ("model:haiku", "b"),
+        ("is:running", "c"),
+        ("is:done !broke:", "a"),
+        ("running", "c"),
+        ("no:key", ""),
+    ):
+        assert "".join(each.agent_id for each in choose_agents(agents, words)) == found, words
+    assert toggled("a broke:", "broke:") == "a"
+    assert toggled("a", "broke:") == "a broke:"
+
+
+def test_orders() -> None:
+    agents = [
+        agent("a", ended_at=5, result=Result("x", 1, 4_000, None, 1)),
+        agent("b", ended_at=9, result=Result("x", 1, 8, 90, 2)),
+        agent("c", status=AgentStatus.RUNNING, ended_at=None),
+    ]
+    orders = {
+        each: "".join(one.agent_id for one in choose_agents(agents, "", each))
+        for each in AgentOrder
+    }
+    assert orders[AgentOrder.STARTED] == "abc"
+    assert orders[AgentOrder.NEWEST] == "cba"
+    assert orders[AgentOrder.LARGEST] == "abc"
+    assert AgentOrder.LARGEST.next is AgentOrder.STARTED
+
+
+@pytest.mark.parametrize("width", [46, 56, 70, 100, 118, 200])
+def test_rows_fill_their_width_whatever_their_words_are(width: int) -> None:
+    wide = agent(
+        "w", "a", agent_type="審査" * 9, description="🚑" * 40, ruling=ruled(BAD, blocks=(5,))
+    )
+    lines = agent_lines([*CHAIN, wide], [session(title="長い" * 30)], set())
+    columns = columns_of([each.branch for each in lines if each.branch])
+    assert widths_of(width).name > 0
+    for line in lines:
+        row = tree_line(line, width, NOW_MS, columns)
+        assert row.cell_length == width, row.plain
+        if width >= 56:
+            assert "10 %" in row.plain or line.branch is None
+    assert head_line(width).cell_length == width
+    assert [fold_cell(each) for each in lines[:4]] == [0, 1, 3, None]
+
+
+def test_sessions_of_which_the_store_knows_nothing_are_still_shown() -> None:
+    lines = agent_lines([agent("a", session_id="s9")], [], set())
+    assert [each.key for each in lines] == ["s9/", "s9/a"]
+    assert tree_line(lines[0], 80, NOW_MS, columns_of([])).plain.startswith("▾ s9")
+
+
+def found(text: str = "wrong [x](http://e) <b>", path: str = "a`b.py") -> list[Reviewed]:
+    finding = ReviewFinding("critical", path, 3, 4, text)
+    return [Reviewed("s1", "r1", "reviewer", NOW_MS, finding)]
+
+
+def test_findings_as_rows_and_as_markdown() -> None:
+    (one,) = gather(found(), {"s1": "shop"})
+    groups = by_severity([one])
+    rows = finding_lines(groups, set())
+    assert len({each.key for each in rows}) == 3
+    for width in (40, 70, 118):
+        assert {finding_line(each, width, NOW_MS).cell_length for each in rows} == {width}
+        assert finding_head(width).cell_length == width
+    assert len(finding_lines(groups, {"critical"})) == 1
+    told = findings_markdown(groups)
+    assert "## Critical (1)\n\n### `a'b.py` in shop\n\n- **3-4** wrong " in told
+    assert "\\[x\\](http://e) \\<b\\>" in told
+    assert finding_markdown(one).startswith("- **critical** `a'b.py:3-4`: wrong \\[x\\]")
+    assert findings_markdown(()) == ""
+    assert choose_found([one], "file:a severity:crit") == [one]
+    assert choose_found([one], "!project:shop") == []
+
+
+def test_agents_as_markdown_keep_their_results_in_a_fence() -> None:
+    text = "a\n```\nb | c"
+    made = agent("a", result=Result(text, 3, 9, 3, 1), description="x | y")
+    told = agents_markdown([made], {})
+    assert "x \\| y" in told
+    assert f"````text\n{text}\n````" in told
+    assert agents_markdown([], {}) == ""
+
+
+def test_sparks() -> None:
+    assert spark([], 5) == ""
+    assert spark([0, 1, 2, 4], 9) == "▁▃▅█"
+    assert spark([None, 0.5], 9, 1.0) == " ▅"
+    assert spark(range(100), 4) == "▂▄▆█"
+    assert spark([0, 0], 2) == "▁▁"

@@ -1,0 +1,132 @@
+"""`ctxtop summaries` and `ctxtop diff`: plans among the others, Markdown, and what was replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import transcripts as made
+from tests.worked import WORDS, Session, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .ended import Ended
+
+    Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call_ctxtop: Run) -> Run:
+    """A session of some prompts, long ago; nobody has a key."""
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    session = Session()
+    session.ask("Mend the decoder. Never push.")
+    for number in range(20):
+        session.use("Bash", numbered(40, words=WORDS), command=f"make {number}")
+    session.use("Edit", "done", file_path="/src/decoder.py", old_string="a", new_string="b")
+    session.ask("And the encoder.")
+    for number in range(6):
+        session.use("Bash", numbered(40, words=WORDS), command=f"make again {number}")
+    session.ask("Now test both.")
+    session.use("Bash", "ok", command="make test")
+    session.say("Both are mended.")
+    path = session.write(tmp_path / ".claude" / "projects" / made.PROJECT / f"{made.SESSION}.jsonl")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    return call_ctxtop
+
+
+def compact(run: Run, *words: str) -> dict[str, str]:
+    ended = run("compact", made.SESSION[:8], *words, "--apply", "--json")
+    assert ended.code == 0, ended.err
+    receipt: dict[str, str] = ended.json
+    return receipt
+
+
+def test_a_summary_that_ctxtop_wrote_is_one_plan_and_no_boundary_too(run: Run) -> None:
+    assert run("summaries", "--json").json == []
+    fork = compact(run, "--strategy", "summarise", "--keep", "4")
+    (plan,) = run("summaries", "--json").json
+    assert plan["kind"] == "plan"
+    assert plan["session_id"] == fork["new_session_id"]
+    assert plan["id"] == f"{fork['receipt_id']}.1"
+    assert "decoder.py" in plan["text"]
+    assert plan["tokens"] > 50
+    assert run("summaries", "--search", "kind:boundary", "--json").json == []
+    assert len(run("summaries", "--search", "decod kind:plan", "--json").json) == 1
+    assert run("summaries", "--search", "decod -decoder.py", "--json").json == []
+    assert " plan " in run("summaries").out.splitlines()[0]
+
+    run("undo", fork["receipt_id"])
+    (still,) = run("summaries", "--json").json
+    assert (still["id"], still["text"]) == (plan["id"], plan["text"])
+
+
+def test_a_hand_off_is_a_plan(run: Run) -> None:
+    compact(run, "--strategy", "rollover")
+    (plan,) = run("summaries", "--json").json
+    assert plan["kind"] == "plan"
+    assert plan["text"].startswith("[Hand-off from session")
+    # What takes away and writes nothing is none.
+    compact(run, "--strategy", "revert", "--to", "last")
+    assert len(run("summaries", "--json").json) == 1
+
+
+def test_a_plan_is_compared_with_what_it_stands_for(run: Run) -> None:
+    fork = compact(run, "--strategy", "summarise", "--keep", "4")
+    named = f"{fork['receipt_id']}.1"
+    found = run("diff", named, "--json").json
+    assert (found["summary"], found["kind"]) == (named, "plan")
+    files = {each["text"]: each["where"] for each in found["things"] if each["sort"] == "files"}
+    assert files == {"/src/decoder.py": "summary"}
+    rules = [each for each in found["things"] if each["sort"] == "rules"]
+    assert [each["text"] for each in rules] == ["Never push."]
+    assert sum(turn["stays"] for turn in found["turns"]) > 0
+    assert any(turn["quoted"] for turn in found["turns"])
+    shown = run("diff", named)
+    assert "✓ /src/decoder.py" in shown.out
+    assert "names " in shown.out.splitlines()[1]
+
+
+def test_two_are_compared(run: Run) -> None:
+    one = compact(run, "--strategy", "summarise", "--keep", "4")
+    two = compact(run, "--strategy", "rollover")
+    left, right = f"{one['receipt_id']}.1", f"{two['receipt_id']}.1"
+    found = run("diff", left, right, "--json").json
+    assert found["same_lines"] > 0
+    assert found["right_lines"] > 0
+    assert len(found["pairs"]) >= found["same_lines"]
+    assert "+ [Hand-off from session" in run("diff", left, right).out
+    refused = run("diff", left, "12345")
+    assert refused.code != 0
+    assert "no summary '12345'" in refused.err
+
+
+def test_markdown_is_printed_or_written_once(run: Run, tmp_path: Path) -> None:
+    assert run("summaries", "--export", "none.md").code == 1
+    compact(run, "--strategy", "summarise", "--keep", "4")
+    printed = run("summaries", "--format", "markdown").out
+    assert printed.startswith('---\nkind: "plan"\n')
+    ended = run("summaries", "--export", "out.md")
+    assert ended.code == 0
+    path = tmp_path / "out.md"
+    assert str(path) in ended.out
+    assert path.read_text() == printed
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = run("summaries", "--export", "out.md")
+    assert (again.code, again.out) == (1, "")
+    assert "is there already: name another file" in again.err
+    assert run("summaries", "--json", "--export", "x.md").code == 2
+    assert not (tmp_path / "none.md").exists()
+
+
+def test_a_filter_that_says_nothing_is_told_beside_the_output(run: Run) -> None:
+    ended = run("summaries", "--search", "since:whenever", "--json")
+    assert (ended.code, ended.json) == (0, [])
+    assert "since:whenever says nothing" in ended.err

@@ -1,0 +1,121 @@
+"""`ctxtop timeline` and `ctxtop evidence`: what a session's page says, for programs too."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .writing import answer, append, boundary, launch, prompt, returned, session_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .ended import Ended
+
+SESSION = "00000001-0000-4000-8000-000000000000"
+
+TURN = {
+    "at",
+    "model",
+    "context_tokens",
+    "used_ratio",
+    "level",
+    "growth_tokens",
+    "output_tokens",
+    "tool_uses",
+    "message_id",
+    "offset",
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., Ended]:
+    """A session with an agent, two levels and a compaction, and the command to read it."""
+    root = tmp_path / "claude"
+    append(
+        session_file(root, 1),
+        prompt("Build it"),
+        answer(20_000, 1),
+        launch("toolu_1", "reviewer", "look it over", 100_000),
+        returned("toolu_1", "abc1", "all is well", 3),
+        answer(161_000, 4),
+        boundary(9_000, 5),
+        prompt("Go on", 6),
+        answer(15_000, 7, model="claude-sonnet-4-5"),
+    )
+    return lambda *words: call_ctxtop(
+        *words, "--config-dir", str(root), "--db", str(tmp_path / "store.db")
+    )
+
+
+def test_every_turn_compaction_and_mark_is_told(run: Callable[..., Ended]) -> None:
+    ended = run("timeline", "00000001", "--json")
+    found = json.loads(ended.out)
+    assert ended.code == 0
+    assert found["session_id"] == SESSION
+    assert found["window_tokens"] == 200_000
+    turns = found["turns"]
+    assert [turn["context_tokens"] for turn in turns] == [20_000, 100_000, 161_000, 15_000]
+    assert [turn["growth_tokens"] for turn in turns] == [None, 80_000, 61_000, 6_000]
+    assert [turn["level"] for turn in turns] == [None, None, "warning", None]
+    assert [turn["tool_uses"] for turn in turns] == [0, 1, 0, 0]
+    assert set(turns[0]) == TURN
+    (cut,) = found["compactions"]
+    assert (cut["turn"], cut["pre_tokens"], cut["post_tokens"]) == (3, 190_000, 9_000)
+    kinds = [(mark["turn"], mark["kind"]) for mark in found["marks"]]
+    assert (1, "agent_started") in kinds
+    assert (3, "model") in kinds
+    assert {kind for turn, kind in kinds if turn == 2} == {"warning"}
+    assert next(kind for _, kind in kinds if kind.startswith("agent_")) == "agent_started"
+
+
+def test_a_person_sees_the_picture_and_what_happened(run: Callable[..., Ended]) -> None:
+    out = run("timeline", SESSION).out
+    assert "█" in out
+    assert "↻ 190 k → 9 k" in out
+    assert "↻ compacted before (auto): 190 k → 9 k" in out
+    assert "● reviewer: look it over started" in out
+    assert "▲ reached warning at 81 %" in out
+    assert "◇ answers from here on: sonnet 4.5" in out
+
+
+def test_a_session_without_an_answer_says_so(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    root = tmp_path / "claude"
+    append(session_file(root, 2), prompt("Only asked"))
+    options = ("--config-dir", str(root), "--db", str(tmp_path / "store.db"))
+    assert "no answer yet" in call_ctxtop("timeline", "00000002", *options).out
+    found = json.loads(call_ctxtop("timeline", "00000002", "--json", *options).out)
+    assert found["turns"] == []
+
+
+def test_a_session_that_is_not_there_is_refused(run: Callable[..., Ended]) -> None:
+    ended = run("timeline", "9")
+    assert ended.code == 1
+    assert "no session begins with '9'" in ended.err
+
+
+def test_every_claim_is_told_with_how_it_stands(run: Callable[..., Ended]) -> None:
+    found = json.loads(run("evidence", SESSION, "--json").out)
+    assert found["context_tokens"] == 15_000
+    assert found["counter_tokens"] >= 15_000
+    windows = [claim for claim in found["claims"] if claim["of"] == "window"]
+    assert windows[0]["standing"] == "believed"
+    assert {claim["of"] for claim in found["claims"]} == {"window", "trigger"}
+    out = run("evidence", SESSION).out
+    assert "in context" in out
+    assert "✓  window" in out
+
+
+def test_the_lens_tells_what_was_kept_and_forgotten(run: Callable[..., Ended]) -> None:
+    found = json.loads(run("lens", SESSION, "--json").out)
+    assert (found["pre_tokens"], found["post_tokens"]) == (190_000, 9_000)
+    assert set(found["kept"]) == set(found["forgotten"])
+    ended = run("lens", SESSION)
+    assert ended.out.startswith("auto: 190 k → ≈9 k")
+    assert run("lens", SESSION, "--boundary", "zzz").code == 1
+    assert "Our conversation" not in run("lens", SESSION).out

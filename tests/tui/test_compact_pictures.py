@@ -1,0 +1,87 @@
+"""How the pages look that compact, recover and take back."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from ctxtop.core.compaction import apply as engine
+from ctxtop.tui.screens.recover import RecoverScreen
+
+from .compacting import (
+    LARGE,
+    LIVE,
+    looked_up,
+    mark_row,
+    planned,
+    receipt_shown,
+    receipts_shown,
+)
+from .comparing import compare, every_look, named
+from .support import NOW_MS, opened
+
+if TYPE_CHECKING:
+    from .support import Opened, Stage
+
+FORK: Final = uuid.UUID("5e1ec7ed-0000-4000-8000-c0ffee000001")
+
+
+@pytest.fixture(autouse=True)
+def _same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "new_id", lambda: "5e1ec7ed")
+    monkeypatch.setattr(engine, "_now_ms", lambda: NOW_MS - 60_000)
+    monkeypatch.setattr(uuid, "uuid4", lambda: FORK)
+
+
+async def at(it: Opened, title: str, theme: str) -> None:
+    it.app.theme = theme
+    await it.mark(title)
+    await it.press("c")
+    await planned(it)
+
+
+@every_look
+async def test_compact(demo: Stage, size: tuple[int, int], theme: str) -> None:
+    async with opened(demo, size) as it:
+        await at(it, LARGE, theme)
+        await it.press("g", "j", "j", "space")
+        await planned(it)
+        if size[1] > 30:
+            await it.until(lambda: "index.py" in str(it.app.screen.query_one("#change").render()))
+        compare(it, named("compact", size, theme))
+
+
+@every_look
+async def test_compact_of_an_open_session(demo: Stage, size: tuple[int, int], theme: str) -> None:
+    async with opened(demo, size) as it:
+        await at(it, LIVE, theme)
+        compare(it, named("compact-open", size, theme))
+
+
+@every_look
+async def test_receipt_and_receipts(demo: Stage, size: tuple[int, int], theme: str) -> None:
+    async with opened(demo, size) as it:
+        await at(it, LARGE, theme)
+        await it.press("f")
+        await receipt_shown(it)
+        it.app.clear_notifications()
+        await mark_row(it, "Bash pytest -q")
+        if size[1] > 30:
+            await it.until(lambda: "Bash" in str(it.app.screen.query_one("#change").render()))
+        await it.calm()
+        compare(it, named("receipt", size, theme))
+        await it.press("R")
+        await receipts_shown(it)
+        compare(it, named("receipts", size, theme))
+
+
+@every_look
+async def test_recover(demo: Stage, size: tuple[int, int], theme: str) -> None:
+    async with opened(demo, size) as it:
+        it.app.theme = theme
+        await it.mark("Explain the invoice run")
+        await it.press("r")
+        await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
+        await looked_up(it)
+        compare(it, named("recover", size, theme))

@@ -1,0 +1,196 @@
+"""What holds of every page, those included that come later: keys, mouse, sizes, words, place."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from ctxtop.tui.destinations import DESTINATIONS
+from ctxtop.tui.screens.page import Page
+from ctxtop.tui.widgets.crumbs import Crumbs
+from rich.cells import cell_len
+from textual.command import CommandList, CommandPalette
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
+
+from .pages import WAYS, back, go, is_there
+from .support import opened
+from .test_ascii import check as check_ascii
+from .test_ascii import plainly
+from .writing import answer, append, prompt, session_file
+
+if TYPE_CHECKING:
+    from .support import Opened, Stage
+
+MOVES: Final = ("j", "k", "G", "g", "ctrl+d", "ctrl+u", "tab", "shift+tab")
+SIZES: Final = ((60, 20), (80, 24), (240, 70), (40, 12), (120, 40))
+
+
+def whole(it: Opened) -> None:
+    """Every line fills the screen: nothing is cut off, nothing stands beside it."""
+    width, height = it.app.screen.size
+    assert len(it.lines) == height
+    assert {cell_len(line) for line in it.lines} == {width}
+
+
+async def test_every_page_by_keys_alone(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.mark("Ship the wishlist")
+        reached = []
+        for way in WAYS:
+            if not await go(it, way):
+                continue
+            reached.append(way.name)
+            page = it.app.screen
+            await it.press(*MOVES)
+            assert it.app.screen is page, way.name
+            await it.press("question_mark")
+            await it.until(lambda: "Help: " in it.words)
+            await it.press("escape")
+            assert it.app.screen is page, way.name
+            await back(it)
+        assert {"session", "agent", "summary", "saves"} <= set(reached)
+
+
+async def click_footer(it: Opened, action: str) -> None:
+    footer = it.app.screen.query_one(Footer)
+    key = next(each for each in footer.query(FooterKey) if each.action.endswith(action))
+    await it.pilot.click(key)
+
+
+async def test_every_page_by_mouse_alone(demo: Stage) -> None:
+    async with opened(demo) as it:
+        for each in DESTINATIONS:
+            await click_footer(it, "command_palette")
+            await it.until(lambda: isinstance(it.app.screen, CommandPalette))
+            hits = it.app.screen.query_one(CommandList)
+            await it.until(lambda hits=hits: hits.option_count > len(DESTINATIONS))  # type: ignore[misc]
+            place = next(
+                n for n, hit in enumerate(hits.options) if str(hit.prompt).startswith(each.title)
+            )
+            hits.scroll_to(y=hits._index_to_line[place], animate=False)
+            await it.calm()
+            await it.pilot.click(
+                hits, offset=(5, hits._index_to_line[place] - hits.scroll_offset.y + 1)
+            )
+            await it.until(lambda: not isinstance(it.app.screen, CommandPalette))
+            await it.calm()
+            if isinstance(it.app.screen, Page):
+                await it.until(lambda: is_there(it))
+                await it.pilot.click(it.app.screen.query_one(Crumbs), offset=(2, 0))
+            await it.until(lambda: it.app.screen is it.app.fleet)
+        await it.click("sessions", 1, times=2)
+        await it.until(lambda: is_there(it))
+        await it.pilot.click(it.app.screen.query_one(Crumbs), offset=(2, 0))
+        await it.until(lambda: it.app.screen is it.app.fleet)
+
+
+async def test_every_page_lives_through_every_size(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.mark("Ship the wishlist")
+        for way in WAYS:
+            if not await go(it, way):
+                continue
+            page = it.app.screen
+            for size in SIZES:
+                await it.resize(size)
+                await it.until(lambda height=size[1]: len(it.lines) == height)  # type: ignore[misc]
+                assert it.app.screen is page, way.name
+                whole(it)
+                focused = it.app.focused
+                if focused is not None and size[0] >= 60:
+                    assert focused.region.overlaps(page.region), (way.name, size)
+            await back(it)
+
+
+async def test_every_page_in_ascii(demo: Stage) -> None:
+    async with opened(plainly(demo)) as it:
+        await it.mark("Ship the wishlist")
+        for way in WAYS:
+            if await go(it, way):
+                check_ascii(it)
+                await back(it)
+
+
+async def test_every_page_without_a_session_says_something(stage: Stage) -> None:
+    async with opened(stage, (80, 24)) as it:
+        for each in DESTINATIONS:
+            await it.press(each.key.split(",")[0])
+            await it.calm()
+            assert it.app.is_running
+            whole(it)
+            shown = [line for line in it.lines[1:-1] if line.strip(" │╭╮╰╯─")]
+            assert shown or it.toasts, each.name
+            await back(it)
+
+
+async def test_the_place_is_kept_while_data_changes(demo: Stage) -> None:
+    async with opened(demo, (80, 24)) as it:
+        await it.mark("Ship the wishlist")
+        path = session_file(demo.root, 7)
+        for number, way in enumerate(WAYS):
+            if not await go(it, way):
+                continue
+            await it.press("G")
+            await it.calm()
+            focused = it.app.focused
+            assert focused is not None, way.name
+            place = focused.scroll_offset, getattr(focused, "highlighted", None)
+            before = it.app.view
+            append(path, prompt(f"Another task {number}", number), answer(9_000 + number))
+            await it.until(lambda before=before: it.app.view is not before)  # type: ignore[misc]
+            await it.calm()
+            assert it.app.focused is focused, way.name
+            if way.name in {"session", "agent", "summary"}:
+                now = focused.scroll_offset, getattr(focused, "highlighted", None)
+                assert now == place, way.name
+            await back(it)
+
+
+TITLES: Final = (
+    "plain words",
+    "修复支付网关的超时问题",
+    "family 👨‍👩‍👧‍👦 flags 🇩🇪🇯🇵 skin 👍🏽",
+    "e\u0301a\u0308o\u0308 combining marks",
+    "إصلاح البحث في الملاحظات",
+    "שלום עולם mixed with English",
+)
+
+
+def starts(line: str, sign: str) -> int:
+    """Give the cell at which something stands in a line."""
+    return cell_len(line[: line.index(sign)])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_columns_begin_at_the_same_cell_whatever_the_title(
+    stage: Stage, size: tuple[int, int]
+) -> None:
+    for number, title in enumerate(TITLES, 1):
+        append(session_file(stage.root, number), prompt(title), answer(90_000))
+    async with opened(stage, size) as it:
+        assert len(it.titles()) == len(TITLES)
+        pane = it.pane("sessions")
+        region = pane.rows.region
+        rows = it.lines[region.y : region.y + len(TITLES)]
+        assert len({starts(row, "45 %") for row in rows}) == 1, rows
+        whole(it)
+        for row in pane.shown:
+            assert row.content.cell_length == pane.room
+
+
+async def test_a_title_of_a_megabyte_costs_no_page_more_than_a_moment(stage: Stage) -> None:
+    append(
+        session_file(stage.root, 1),
+        prompt("A [/foo] " + "汉\u0301" * 500_000),
+        answer(90_000),
+    )
+    async with opened(stage) as it:
+        await it.mark("A ")
+        for way in WAYS:
+            began = time.process_time()
+            await it.press(*way.keys)
+            await it.calm()
+            assert time.process_time() - began < 3, way.name
+            await back(it)

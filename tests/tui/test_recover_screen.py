@@ -1,0 +1,108 @@
+"""Mending a session that is too long on the screen."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.tui import mending
+from ctxtop.tui.screens.confirm import ConfirmScreen
+from ctxtop.tui.screens.recover import RecoverScreen
+from msgspec.structs import replace
+from textual.widgets import Button
+
+from .compacting import everything, kept, looked_up, receipt_shown, receipts_shown, rows, transcript
+from .support import opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pytest
+
+    from .support import Opened, Stage
+
+TITLE = "Explain the invoice run"
+
+
+@asynccontextmanager
+async def recovering(stage: Stage) -> AsyncIterator[Opened]:
+    async with opened(stage) as it:
+        await it.mark(TITLE)
+        await it.press("r")
+        await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
+        await looked_up(it)
+        yield it
+
+
+async def test_the_steps_are_shown_and_nothing_is_written(demo: Stage) -> None:
+    before = everything(demo)
+    async with recovering(demo) as it:
+        for words in (
+            "ended in a prompt that is too long",
+            "210 k of 200 k, 10 k too many",
+            "✗ fix_empty",
+            "✓ truncate_largest",
+            "· summarize         not needed",
+            "the session itself stays as it is",
+        ):
+            assert words in it.words
+        await it.press("j", "k", "y")
+        assert "truncate_largest" in it.app.clipboard
+        await it.press("a")
+        assert "no step asks first" in "\n".join(it.toasts)
+        await it.press("escape")
+        assert it.app.screen is it.app.fleet
+    assert everything(demo) == before
+
+
+async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
+    before = transcript(demo, TITLE).read_bytes()
+    async with recovering(demo) as it:
+        await it.press("f")
+        await receipt_shown(it)
+        (receipt,) = kept(demo)
+        assert transcript(demo, TITLE).read_bytes() == before
+        assert transcript(demo, TITLE).with_name(f"{receipt.new_session_id}.jsonl").exists()
+        assert any("mended by truncate_largest" in toast for toast in it.toasts)
+        await it.press("R")
+        await receipts_shown(it)
+        assert "recover" in rows(it)[0]
+        await it.press("escape", "escape")
+        await looked_up(it)
+        await it.press("f")
+        await it.until(lambda: any("it was mended just now" in toast for toast in it.toasts))
+        assert len(kept(demo)) == 1
+
+
+async def test_a_step_that_loses_something_asks_first(demo: Stage) -> None:
+    sources = PolicySources((("recovery.order", "revert"),))
+    demo.places = replace(demo.places, policy=sources)
+    async with recovering(demo) as it:
+        assert "? revert" in it.words
+        assert it.app.screen.query_one("#mend", Button).disabled
+        await it.press("f")
+        assert "no step suffices yet" in "\n".join(it.toasts)
+        await it.press("a")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        assert "takes out your last prompt" in " ".join(it.words.split())
+        await it.press("right", "enter")
+        await it.until(lambda: "✓ revert" in it.words)
+
+
+async def test_what_cannot_be_read_is_a_line(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shut(*_: object) -> object:
+        raise PermissionError(13, "Permission denied", "/x")
+
+    monkeypatch.setattr(mending, "plan_mending", shut)
+    async with recovering(demo) as it:
+        assert "/x: Permission denied: nothing was changed" in it.words
+        assert it.app.screen.query_one("#mend", Button).disabled
+
+
+async def test_r_on_a_session_that_is_well_says_why_not(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.mark("Fix the flaky")
+        await it.press("r")
+        assert it.app.screen is it.app.fleet
+        assert "only a session that is too long is recovered" in "\n".join(it.toasts)

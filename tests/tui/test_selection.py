@@ -1,0 +1,251 @@
+"""Which sessions are shown, in which order, under which headings; and what a filter means."""
+
+from __future__ import annotations
+
+import pytest
+from ctxtop.core.activity import Cache, Cost
+from ctxtop.core.forecast import Forecast, Interval
+from ctxtop.core.outlook import Outlook
+from ctxtop.core.sessions import Status, TooLong
+from ctxtop.tui.filter_completion import choices_of, complete
+from ctxtop.tui.selection import Arrangement, Heading, Order, arrange
+from ctxtop.tui.session_filter import KEYS, LEVELS, STATES, read_filter
+
+from .makers import context, session
+from .support import NOW_MS
+
+SESSIONS = [
+    session(
+        session_id="1",
+        title="Fix Checkout",
+        last_activity_at=3,
+        context=context(20_000),
+        cost=Cost(3.0),
+        compactions=2,
+    ),
+    session(
+        session_id="2",
+        title="Ändere das",
+        project="atlas",
+        context=context(150_000),
+        live=True,
+        status=Status.BUSY,
+        outlook=Outlook(Forecast(Interval(3, 4, 2, 4), None), None),
+        cache=Cache(NOW_MS + 1),
+    ),
+    session(
+        session_id="3",
+        title="checkout again: v2",
+        model="claude-opus-5-5",
+        last_activity_at=9,
+        agents=4,
+        agents_failed=1,
+        cache=Cache(NOW_MS),
+    ),
+    session(
+        session_id="4",
+        title="waits",
+        status=Status.WAITING,
+        live=True,
+        context=context(1_000),
+        cost=Cost(0.5),
+        outlook=Outlook(Forecast(Interval(30, 40, 20, 40), None), None),
+    ),
+]
+
+
+def shown(how: Arrangement) -> str:
+    return "".join(each.session_id for each in arrange(SESSIONS, how, NOW_MS).sessions)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("", "1234"),
+        ("checkout", "13"),
+        ("CHECKOUT fix", "1"),
+        ("!checkout", "24"),
+        ("shop !checkout", "4"),
+        ("opus", "3"),
+        ("live", "24"),
+        ("!live checkout", "13"),
+        ("ändere", "2"),
+        ("high", "3"),
+        ("nothing", ""),
+        ("[/foo]", ""),
+        ('"fix checkout"', "1"),
+        ('"checkout fix"', ""),
+        ('!"fix checkout"', "234"),
+        ('"fix check', "1"),
+        ("level:high", "3"),
+        ("level:notice", "2"),
+        ("level:notice+", "23"),
+        ("!level:notice+", "14"),
+        ("level:emergency+", ""),
+        ("model:opus", "3"),
+        ("model:haiku4", ""),
+        ("model:haiku-4", "124"),
+        ('model:"haiku 4"', "124"),
+        ("project:atlas", "2"),
+        ("!project:atlas", "134"),
+        ("title:again", "3"),
+        ("live:", "24"),
+        ("!live:", "13"),
+        ("broke:", "3"),
+        ("agents:", "3"),
+        ("agent:✗", "3"),
+        ("agents:x", "3"),
+        ("is:waiting", "4"),
+        ("is:working", "2"),
+        ("is:ended", "13"),
+        ("is:warm", "2"),
+        ("is:cold", "3"),
+        ("is:pinned", "1"),
+        ("is:marked", "2"),
+        (">80%", "3"),
+        (">=75%", "23"),
+        ("<50%", "14"),
+        ("!<50%", "23"),
+        ("<=0.5%", "4"),
+        (">150k", "3"),
+        (">=150k", "23"),
+        (">0.1m", "23"),
+        ("<1000", ""),
+        ("again: v2", "3"),
+        ("10:30", ""),
+        ("again:", "1234"),
+        ("!", "1234"),
+        ("level:", "1234"),
+    ],
+)
+def test_words_choose_sessions(words: str, found: str) -> None:
+    how = Arrangement(order=Order.NAME, pins=("1",), picked=frozenset("2")).asking(words)
+    assert sorted(shown(how)) == list(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", ""),
+        ("checkout", ""),
+        ("10:30", ""),
+        ("http://x", ""),
+        ("level:high+", ""),
+        ("level:", f"level: {' '.join(LEVELS)} + for this and above"),
+        ("level:hgih", "level: no “hgih” · notice"),
+        ("is:", f"is: {' '.join(STATES)}"),
+        ("is:happy", "is: no “happy” · waiting"),
+        ("colour:", "no key “colour:” · agents: broke: is: level:"),
+        (">many", "“>many” is no size · e.g. >80% <50% >150k"),
+        ("live:yes", "live: takes no word after it"),
+        ("agents:4", "agents: no “4” · ✗ for those that broke the rule"),
+        (f"is:{'x' * 900}", f"is: no “{'x' * 24}” · waiting"),
+        ("is:\x1b[31m", "is: no “"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
+    wrong = read_filter(words).wrong
+    assert wrong.startswith(told)
+    assert bool(wrong) == bool(told)
+    assert "\n" not in wrong
+    assert "\x1b" not in wrong
+
+
+def test_a_prompt_that_is_too_long_is_found() -> None:
+    stuck = session(status=Status.TOO_LONG, too_long=TooLong(None, None))
+    found = arrange([*SESSIONS, stuck], Arrangement().asking("is:long"), NOW_MS)
+    assert found.sessions == (stuck,)
+
+
+@pytest.mark.parametrize(
+    ("order", "ids"),
+    [
+        (Order.NEED, "4231"),
+        (Order.FULLEST, "3214"),
+        (Order.SOONEST, "2431"),
+        (Order.NEWEST, "2431"),
+        (Order.COSTLIEST, "1423"),
+        (Order.RULE, "3421"),
+        (Order.COMPACTED, "1423"),
+        (Order.NAME, "2314"),
+    ],
+)
+def test_orders(order: Order, ids: str) -> None:
+    assert shown(Arrangement(order=order)) == ids
+
+
+def test_the_orders_come_around_and_are_found_by_their_words() -> None:
+    order, seen = Order.NEED, []
+    for _ in Order:
+        seen.append(order)
+        assert Order.named(order.value) is order
+        order = order.next
+    assert seen == list(Order)
+    assert order is Order.NEED
+    assert Order.named("what nobody knows") is Order.NEED
+
+
+def test_pins_stay_on_top_in_every_order_until_they_are_let_go() -> None:
+    how = Arrangement().pin("1").pin("3")
+    assert how.pins == ("1", "3")
+    for order in Order:
+        assert set(shown(Arrangement(order=order, pins=how.pins))[:2]) == {"1", "3"}
+    assert shown(how.pin("1").pin("3")) == shown(Arrangement())
+
+
+def test_marks_come_and_go() -> None:
+    how = Arrangement().pick("1").pick("2").pick("1")
+    assert how.picked == {"2"}
+
+
+def test_groups_come_in_the_order_of_their_first_sessions() -> None:
+    arranged = arrange(SESSIONS, Arrangement(grouped=True), NOW_MS)
+    keys = [each.key if isinstance(each, Heading) else each.session_id for each in arranged.entries]
+    assert keys == ["/shop", "4", "3", "1", "/atlas", "2"]
+    folded = arrange(SESSIONS, Arrangement(grouped=True).fold("shop", folded=True), NOW_MS)
+    assert len(folded.entries) == 3
+    assert len(folded.sessions) == 4
+
+
+def test_a_heading_tells_of_its_sessions() -> None:
+    shop, atlas = (
+        each
+        for each in arrange(SESSIONS, Arrangement(grouped=True), NOW_MS).entries
+        if isinstance(each, Heading)
+    )
+    assert (shop.live, shop.waiting, shop.fullest.session_id) == (1, 1, "3")
+    assert shop.cost == Cost(3.5, estimated=True, partial=True)
+    assert (atlas.live, atlas.waiting, atlas.cost) == (1, 0, None)
+
+
+CHOICES = choices_of(SESSIONS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("", None),
+        ("le", "level:"),
+        ("!le", "!level:"),
+        ("checkout le", "checkout level:"),
+        ("level:h", "level:high"),
+        ("!level:em", "!level:emergency"),
+        ("level:high", None),
+        ("is:w", "is:waiting"),
+        ("is:war", "is:warm"),
+        ("model:o", "model:opus"),
+        ("project:at", "project:atlas"),
+        ("project:zz", None),
+        ("colour:r", None),
+        ("zzz", None),
+        ("LE", "LEvel:"),
+    ],
+)
+def test_the_last_word_is_completed(typed: str, offered: str | None) -> None:
+    assert complete(typed, CHOICES) == offered
+
+
+def test_every_key_that_is_offered_is_understood() -> None:
+    for key in KEYS:
+        said = read_filter(key).wrong
+        assert not said.startswith("no key")

@@ -1,0 +1,52 @@
+"""What one compaction kept and forgot of all that stood before it."""
+
+from __future__ import annotations
+
+from ctxtop.core.kept_at import halves_at
+from msgspec.structs import replace
+
+from ..entries import answered, asked, compacted, summed_up, touched
+
+
+def test_what_stood_before_a_compaction_is_kept_or_lost() -> None:
+    end = compacted()
+    entries = [
+        asked("Never push to main."),
+        *touched("Read", "/p/a.py", "t1"),
+        *touched("Edit", "/p/b.py", "t2"),
+        end,
+        summed_up("a.py was read; never push to main."),
+        answered("go on"),
+    ]
+    found = halves_at(entries, end.uuid or "")
+
+    assert found
+    assert [use.path for use in found.kept.files] == ["/p/a.py"]
+    assert [use.path for use in found.lost.files] == ["/p/b.py"]
+    assert [said.text for said in found.kept.constraints] == ["Never push to main."]
+    assert found.lost.constraints == ()
+
+
+def test_what_the_first_kept_stands_before_the_second() -> None:
+    first, second = compacted(), compacted()
+    entries = [
+        *touched("Edit", "/p/a.py", "t1"),
+        first,
+        summed_up("a.py"),
+        *touched("Edit", "/p/b.py", "t2"),
+        second,
+        summed_up("b.py"),
+    ]
+    found = halves_at(entries, second.uuid or "")
+
+    assert found
+    assert [use.path for use in found.lost.files] == ["/p/a.py"]
+    assert [use.path for use in found.kept.files] == ["/p/b.py"]
+
+
+def test_a_compaction_without_an_id_is_named_by_its_place() -> None:
+    end = replace(compacted(), uuid=None)
+    entries = [*touched("Edit", "/p/a.py", "t1"), end, summed_up("nothing")]
+
+    assert halves_at(entries, f"at {end.offset}")
+    assert halves_at(entries, "another") is None

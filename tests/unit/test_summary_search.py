@@ -1,0 +1,89 @@
+"""What a person types to search the summaries, and what it means."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import pytest
+from ctxtop.core.summary_search import DAY_MS, TERMS, Search, folded, parse, start_of_day
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW: Final = 1_795_176_000_000
+
+
+def test_words_phrases_and_what_must_not_be_there() -> None:
+    search = parse('pool "connection pool" -redis -"old cache"', NOW)
+    assert search.match == '"pool"* AND "connection pool"'
+    assert search.refuse == '"redis"* OR "old cache"'
+    assert search.matches("The connection pools of a connection pool")
+    assert not search.matches("The connection pool of redis-server")
+    assert not search.matches("connection pools")
+
+
+def test_filters_stand_anywhere_and_may_be_said_twice() -> None:
+    search = parse("kind:b word project:shop TYPE:x project:infra session:AB type:rev", NOW)
+    assert search.kinds == ("boundary",)
+    assert search.projects == ("shop", "infra")
+    assert search.sessions == ("ab",)
+    assert search.types == ("rev",)
+    assert [term.text for term in search.terms] == ["word", "TYPE:x"]
+    assert not search.notes
+
+
+@pytest.mark.parametrize(
+    ("typed", "since"),
+    [
+        ("since:7d", NOW - 7 * DAY_MS),
+        ("since:2w", NOW - 14 * DAY_MS),
+        ("since:90m", NOW - 90 * 60_000),
+        ("since:today", start_of_day(NOW)),
+        ("since:yesterday since:7d", start_of_day(NOW, 1)),
+    ],
+)
+def test_since(typed: str, since: int) -> None:
+    assert parse(typed, NOW).since == since
+
+
+@pytest.mark.parametrize("typed", ["since:foo", "since:2026-13-99", "kind:nothing"])
+def test_a_filter_that_says_nothing_is_told_and_left_out(typed: str) -> None:
+    search = parse(typed, NOW)
+    (note,) = search.notes
+    assert note.startswith(f"{typed} says nothing")
+    assert (search.since, search.kinds, search.match) == (None, (), "")
+
+
+def test_a_filter_whose_value_is_still_typed_filters_nothing() -> None:
+    assert parse("since: kind: project:", NOW) == Search()
+
+
+def test_hits_are_found_as_the_index_finds_them() -> None:
+    search = parse('caf "der Fluß"', NOW)
+    text = "Le Café und CAFÉS. decaf; der  Fluß, der Flußlauf"
+    assert [text[start:end] for start, end in search.hits(text)] == ["Café", "CAFÉS", "der  Fluß"]
+
+
+def test_no_more_terms_than_are_searched_for() -> None:
+    assert len(parse(" ".join(map(str, range(100))), NOW).terms) == TERMS
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_typed_is_no_error(typed: str) -> None:
+    search = parse(typed, NOW)
+    with sqlite3.connect(":memory:") as db:
+        db.execute("CREATE VIRTUAL TABLE f USING fts5(text)")
+        db.execute("INSERT INTO f VALUES ('some words')")
+        for expression in (search.match, search.refuse):
+            if expression:
+                db.execute("SELECT rowid FROM f WHERE f MATCH ?", [expression]).fetchall()
+    search.hits(typed)
+
+
+@given(st.text())
+def test_folding_keeps_every_place(text: str) -> None:
+    assert len(folded(text)) == len(text)
+
+
+def test_nothing_typed_is_everything() -> None:
+    assert parse("  ", NOW) == Search()

@@ -1,0 +1,133 @@
+"""A session's compactions as rows, and what is told of the marked one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core import thrash
+from .formats import NOTHING, age, fit, fit_right, middle, one_line, tokens
+from .sections import Listing, heading, lines, quiet
+from .timeline_lines import CUT
+from .told_lines import many, steered_lines, told_lines
+from .widgets.row_list import Row
+
+if TYPE_CHECKING:
+    from ..core.steered import Steered
+    from ..core.store.rows import CompactionRow
+    from ..core.told import Told
+    from .session_known import Known
+
+WHEN_CELLS: Final = 11
+TRIGGER_CELLS: Final = 7
+SIZES_CELLS: Final = 18
+SHORTEST_WORDS: Final = 10
+"""Cells; where there are fewer, who asked for it is left out."""
+_LABEL: Final = 14
+
+NONE_YET: Final = (
+    "Not compacted yet. What a compaction keeps and forgets will stand here; c makes the"
+    " session smaller before the client does."
+)
+
+
+def compactions_listing(known: Known, width: int, now_ms: int) -> Listing:
+    """List the compactions, the newest first."""
+    rows = tuple(Row(row.uuid, _row(row, told, width, now_ms)) for row, told in known.compactions)
+    count = many(len(rows), "compaction")
+    return Listing(rows, quiet(f"{count}; ⏎ shows what was kept and what was forgotten"), NONE_YET)
+
+
+def compaction_of(known: Known, key: str) -> tuple[CompactionRow, Told | None] | None:
+    """Find the compaction that a row is of."""
+    return next((pair for pair in known.compactions if pair[0].uuid == key), None)
+
+
+def steered_of(known: Known, key: str) -> tuple[Steered, ...]:
+    """Give what a compaction was asked to keep."""
+    asked = known.steered or ((),) * len(known.compactions)
+    pairs = zip(known.compactions, asked, strict=True)
+    return next((items for (row, _), items in pairs if row.uuid == key), ())
+
+
+def compaction_detail(known: Known, key: str, width: int, now_ms: int) -> Content:
+    """Tell what a compaction did, what it forgot, and whether it came too soon."""
+    found = compaction_of(known, key)
+    if found is None:
+        return Content("")
+    row, told = found
+    parts = [heading(f"{CUT} {cut_words(row)}"), quiet(when_words(row, now_ms))]
+    parts.append(Content(""))
+    room = max(1, width - _LABEL)
+    told_of = [*steered_lines(steered_of(known, key)), *(told_lines(told, room) if told else ())]
+    parts += [
+        Content.assemble((fit(label, _LABEL), "$quiet"), middle(text, room))
+        for label, text in told_of
+    ]
+    if told is None:
+        parts.append(quiet("what it forgot is being worked out …"))
+    elif not told_of:
+        parts.append(quiet("nothing that was looked for was forgotten"))
+    if row.summary:
+        parts += [Content(""), heading("The summary"), Content(row.summary)]
+    return lines(*parts)
+
+
+def cut_words(row: CompactionRow) -> str:
+    """Say what a compaction did to the context."""
+    kept = f", {many(row.kept_messages, 'message')} kept" if row.kept_messages else ""
+    took = f", took {age(row.duration_ms)}" if row.duration_ms else ""
+    return f"{row.trigger or 'unknown trigger'}: {sizes_words(row)}{kept}{took}"
+
+
+def sizes_words(row: CompactionRow) -> str:
+    """Write before and after; the client estimates the second."""
+    return f"{tokens(row.pre_tokens)} → ≈{tokens(row.post_tokens)}"
+
+
+def when_words(row: CompactionRow, now_ms: int) -> str:
+    """Say how long ago it was."""
+    return NOTHING if row.at is None else f"{age(now_ms - row.at)} ago"
+
+
+def forgot_words(told: Told | None) -> str:
+    """Count what a compaction forgot."""
+    if told is None:
+        return "being worked out …"
+    counts = told.forgotten.counts
+    named = [
+        (counts.constraints, "rule"),
+        (counts.decisions, "decision"),
+        (counts.todos, "todo"),
+        (counts.files, "file"),
+        (counts.identifiers, "name"),
+    ]
+    said = ", ".join(many(count, what) for count, what in named if count)
+    return f"forgot {said}" if said else "forgot nothing that was looked for"
+
+
+def _lost(told: Told) -> int:
+    counts = told.forgotten.counts
+    said = counts.constraints + counts.decisions + counts.todos
+    return said + counts.files + counts.identifiers
+
+
+def _row(row: CompactionRow, told: Told | None, width: int, now_ms: int) -> Content:
+    too_soon = thrash.thrash(told.refill) if told else None
+    sign = " ⚠ too soon" if too_soon else ""
+    fixed, named = 2 + SIZES_CELLS + WHEN_CELLS, TRIGGER_CELLS
+    if width - fixed - named - len(sign) < SHORTEST_WORDS:
+        sign, named = "", 0
+    room = max(0, width - fixed - named - len(sign))
+    forgot = forgot_words(told)
+    if told and len(forgot) > room:
+        forgot = f"forgot {many(_lost(told), 'thing')}"
+    return Content.assemble(
+        (f"{CUT} ", "$accent"),
+        (fit(one_line(row.trigger or "?"), named), "$quiet"),
+        (fit(sizes_words(row), SIZES_CELLS), "$foreground"),
+        (fit(forgot, room), "$level-notice"),
+        (sign, "$level-high"),
+        (fit_right(when_words(row, now_ms), WHEN_CELLS), "$quiet"),
+    )

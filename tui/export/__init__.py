@@ -1,0 +1,1 @@
+"""What ctxtop knows, for other programs: JSON, CSV, Markdown, Prometheus, OpenTelemetry."""

@@ -1,0 +1,150 @@
+"""A report for people: how full every session is, what it cost, who did not compress."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from ..formats import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+MOST_ROWS: Final = 100
+"""Of one table: more is what CSV and JSON are for."""
+
+Record = dict[str, Any]
+
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$@#]|:(?=//))")
+"""What is markup within a cell: of CommonMark, and of the tables, links and names of GitHub."""
+
+
+def report(records: Mapping[str, Any]) -> str:
+    """Write the records of an export as Markdown; their words are never taken for markup."""
+    totals = records["totals"]
+    agents, compactions = len(records["agents"]), len(records["compactions"])
+    answers, taken = _count(totals["responses"]), _count(_input(totals))
+    lines = [
+        "# ctxtop",
+        "",
+        f"As of {records['exported_at']}, by ctxtop {records['ctxtop_version']}.",
+        "",
+        f"- {totals['sessions']:,} sessions, {agents:,} agents, {compactions:,} compactions",
+        f"- {answers} answers: {taken} tokens in, {_count(totals['output_tokens'])} out",
+        f"- cost {_money(totals)} by list prices",
+        "",
+    ]
+    failed = [each for each in records["agents"] if each["verdict"] == "non_compliant"]
+    standing = [each for each in records["warnings"] if each["cleared_at"] is None]
+    for title, name, rows in (
+        ("Sessions", "sessions", records["sessions"]),
+        ("Agents that did not compress", "agents", failed),
+        ("Warnings that stand", "warnings", standing),
+        ("Compactions", "compactions", records["compactions"]),
+    ):
+        lines += [f"## {title}", "", *_table(_CELLS[name], rows), ""]
+    return "\n".join(lines)
+
+
+def escape(text: str) -> str:
+    """Write a text so that Markdown shows it as it is, in one cell of a table."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _table(
+    columns: Sequence[tuple[str, Callable[[Record], str]]], rows: Sequence[Record]
+) -> Iterable[str]:
+    if not rows:
+        return ["None."]
+    found = [
+        _row(name for name, _ in columns),
+        _row("---" for _ in columns),
+        *(_row(cell(each) for _, cell in columns) for each in rows[:MOST_ROWS]),
+    ]
+    left_out = len(rows) - MOST_ROWS
+    return [*found, "", f"{_count(left_out)} more are left out."] if left_out > 0 else found
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
+
+
+def _input(record: Record) -> int:
+    kinds = ("input_tokens", "cache_creation_tokens", "cache_read_tokens")
+    return sum(int(record[kind]) for kind in kinds)
+
+
+def _money(record: Record) -> str:
+    usd = record["cost_usd"]
+    if usd is None:
+        return "–"
+    return f"{'≈ ' if record['cost_estimated'] else ''}\\${usd:,.2f}"
+
+
+def _text(name: str) -> Callable[[Record], str]:
+    return lambda record: escape(str(record[name] or "–"))
+
+
+def _number(name: str) -> Callable[[Record], str]:
+    return lambda record: _count(record[name])
+
+
+def _share(name: str) -> Callable[[Record], str]:
+    return lambda record: percent(record[name])
+
+
+def _short(record: Record) -> str:
+    return escape(str(record["session_id"])[:8])
+
+
+def _doing(record: Record) -> str:
+    doing = record["doing"]
+    if doing is None:
+        return "–"
+    parts = (doing["what"] or doing["kind"], doing["detail"])
+    return escape(": ".join(part for part in parts if part))
+
+
+_CELLS: Final[Mapping[str, Sequence[tuple[str, Callable[[Record], str]]]]] = {
+    "sessions": (
+        ("Session", _short),
+        ("Project", _text("project")),
+        ("Title", _text("title")),
+        ("Status", _text("status")),
+        ("Doing", _doing),
+        ("Context", _number("context_tokens")),
+        ("Used", _share("used_ratio")),
+        ("Level", _text("level")),
+        ("Agents", _number("agents")),
+        ("Not compressed", _number("agents_noncompliant")),
+        ("Compactions", _number("compactions")),
+        ("Cost", _money),
+        ("Last activity", _text("last_activity_at")),
+    ),
+    "agents": (
+        ("Session", _short),
+        ("Agent", _text("agent_type")),
+        ("Task", _text("description")),
+        ("Result lines", _number("result_lines")),
+        ("Result tokens", _number("result_tokens")),
+        ("Broken rules", lambda record: escape(", ".join(record["violations"]) or "–")),
+    ),
+    "warnings": (
+        ("Session", _short),
+        ("Agent", _text("agent_id")),
+        ("Level", _text("level")),
+        ("Used", _share("ratio")),
+        ("At", _text("at")),
+    ),
+    "compactions": (
+        ("Session", _short),
+        ("At", _text("at")),
+        ("Trigger", _text("trigger")),
+        ("Before", _number("pre_tokens")),
+        ("After", _number("post_tokens")),
+    ),
+}

@@ -1,0 +1,311 @@
+"""What is measured, by no format's rules yet: gauges and totals of few sessions and of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.activity import DoingKind
+from ...core.levels import Level
+from ...core.sessions import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ...core.sessions import Session
+    from ...core.store.rows import SpentRow
+
+MOST_SESSIONS: Final = 200
+"""That have values of their own: with 20 values each a monitor keeps 4,000 series."""
+
+RECENT_H: Final = 24
+"""Hours after which a session that is not live has no values of its own any more."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Unit(StrEnum):
+    """What a value counts, as UCUM writes it for OpenTelemetry."""
+
+    TOKENS = "{token}"
+    RATIO = "1"
+    COUNT = "{count}"
+    SECONDS = "s"
+    DOLLARS = "USD"
+
+
+class Named(StrEnum):
+    """What may name a session beside its id; a person asks for it."""
+
+    TITLE = "title"
+    PROJECT = "project"
+    CWD = "cwd"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One thing that is measured, of everything that has it."""
+
+    name: str
+    """Its parts with dots, without a unit."""
+    unit: Unit
+    help: str
+    samples: tuple[tuple[Labels, float], ...]
+    grows: bool = False
+    """A total that only grows; else a value of now."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What metrics are made of, at one moment."""
+
+    sessions: Sequence[Session]
+    spent: Mapping[str, SpentRow]
+    version: str
+    now_ms: int
+    since_ms: int
+    """When the oldest session began."""
+
+
+def metrics_of(
+    found: Measured,
+    named: Iterable[Named] = (),
+    most: int = MOST_SESSIONS,
+    recent_h: int = RECENT_H,
+) -> list[Metric]:
+    """Measure the sessions that are live or recent one by one, and all of them together."""
+    shown = _shown(found, recent_h)
+    chosen = tuple(named)
+    labelled = [(_labels(each, chosen), each) for each in shown[:most]]
+    return [
+        *_of_all(found, len(shown[most:])),
+        *(
+            Metric(name, unit, text, _samples(labelled, value), grows=name in _GROWING)
+            for name, unit, text, value in _OF_SESSION
+        ),
+        _tokens(labelled, found.spent),
+    ]
+
+
+def _shown(found: Measured, recent_h: int) -> list[Session]:
+    since = found.now_ms - recent_h * 3_600_000
+    recent = [each for each in found.sessions if each.live or (each.last_activity_at or 0) >= since]
+    return sorted(recent, key=lambda each: (not each.live, -(each.last_activity_at or 0)))
+
+
+def _labels(session: Session, named: tuple[Named, ...]) -> Labels:
+    said = {Named.TITLE: session.title, Named.PROJECT: session.project, Named.CWD: session.cwd}
+    own = tuple((name.value, said[name] or "") for name in Named if name in named)
+    return (("session", session.session_id), ("model", session.model or ""), *own)
+
+
+def _samples(
+    labelled: list[tuple[Labels, Session]], value: Callable[[Session], float | None]
+) -> tuple[tuple[Labels, float], ...]:
+    found = ((labels, value(session)) for labels, session in labelled)
+    return tuple((labels, number) for labels, number in found if number is not None)
+
+
+_KINDS: Final = ("input", "cache_creation", "cache_read", "output")
+
+
+def _tokens(labelled: list[tuple[Labels, Session]], spent: Mapping[str, SpentRow]) -> Metric:
+    samples = tuple(
+        ((*labels, ("kind", kind)), float(getattr(own, f"{kind}_tokens")))
+        for labels, session in labelled
+        if (own := spent.get(session.session_id)) is not None
+        for kind in _KINDS
+    )
+    text = "Tokens of the session's answers by kind, its agents' with them."
+    return Metric("session.spent", Unit.TOKENS, text, samples, grows=True)
+
+
+def _of_all(found: Measured, left_out: int) -> Iterable[Metric]:
+    by_status = Counter(each.status for each in found.sessions)
+    by_level = Counter(each.context.level for each in found.sessions if each.live)
+    rows = found.spent.values()
+    costs = [each.cost.usd for each in found.sessions if each.cost]
+    for name, unit, text, samples, grows in (
+        (
+            "build.info",
+            Unit.RATIO,
+            "Always 1; the version is a label.",
+            [((("version", found.version),), 1)],
+            False,
+        ),
+        (
+            "sessions",
+            Unit.COUNT,
+            "Sessions of the store by status.",
+            [((("status", each.value),), by_status[each]) for each in Status],
+            False,
+        ),
+        (
+            "sessions.at.level",
+            Unit.COUNT,
+            "Live sessions by the highest level that their context reached.",
+            [((("level", each.value),), by_level[each]) for each in Level],
+            False,
+        ),
+        (
+            "sessions.left.out",
+            Unit.COUNT,
+            "Live and recent sessions without values of their own, because there are too many.",
+            [((), left_out)],
+            False,
+        ),
+        (
+            "spent",
+            Unit.TOKENS,
+            "Tokens of all answers by kind; each answer counts once.",
+            [
+                ((("kind", kind),), sum(getattr(row, f"{kind}_tokens") for row in rows))
+                for kind in _KINDS
+            ],
+            True,
+        ),
+        (
+            "responses",
+            Unit.COUNT,
+            "Answers of the API; each counts once.",
+            [((), sum(row.responses for row in rows))],
+            True,
+        ),
+        (
+            "cost",
+            Unit.DOLLARS,
+            "What all sessions cost, as far as it is known; most of it is estimated.",
+            [((), sum(costs))],
+            False,
+        ),
+        (
+            "compactions",
+            Unit.COUNT,
+            "Compactions of all sessions.",
+            [((), sum(each.compactions for each in found.sessions))],
+            True,
+        ),
+        (
+            "agents",
+            Unit.COUNT,
+            "Agents of all sessions.",
+            [((), sum(each.agents for each in found.sessions))],
+            False,
+        ),
+        (
+            "agents.noncompliant",
+            Unit.COUNT,
+            "Agents that did not compress their results.",
+            [((), sum(each.agents_failed or 0 for each in found.sessions))],
+            False,
+        ),
+    ):
+        values = tuple((labels, float(value)) for labels, value in samples)
+        yield Metric(name, unit, text, values, grows=grows)
+
+
+_RANKS: Final = {level: rank for rank, level in enumerate(Level, 1)}
+
+
+def _rank(session: Session) -> int:
+    return _RANKS[session.context.level] if session.context.level else 0
+
+
+def _seconds(at_ms: int | None) -> float | None:
+    return None if at_ms is None else at_ms / 1000
+
+
+def _turns(session: Session) -> float | None:
+    end = session.outlook.end
+    return end.turns.p50 if end else None
+
+
+def _waits(session: Session) -> int:
+    return int(session.doing is not None and session.doing.kind is DoingKind.PERSON)
+
+
+_GROWING: Final = frozenset({"session.compactions"})
+_OF_SESSION: Final[tuple[tuple[str, Unit, str, Callable[[Session], float | None]], ...]] = (
+    ("session.live", Unit.RATIO, "1 while a client has it open.", lambda each: int(each.live)),
+    (
+        "session.waiting",
+        Unit.RATIO,
+        "1 while it waits for a person: a permission, an answer.",
+        _waits,
+    ),
+    (
+        "session.context",
+        Unit.TOKENS,
+        "Tokens that the model saw in the last request.",
+        lambda each: each.context.tokens,
+    ),
+    (
+        "session.window",
+        Unit.TOKENS,
+        "The context window.",
+        lambda each: each.context.window.tokens,
+    ),
+    (
+        "session.used",
+        Unit.RATIO,
+        "Context over window; above 1 where the window is not what was believed.",
+        lambda each: each.context.ratio,
+    ),
+    (
+        "session.trigger",
+        Unit.TOKENS,
+        "Where the client compacts by itself; missing where that is not armed.",
+        lambda each: each.context.trigger.tokens if each.context.trigger else None,
+    ),
+    (
+        "session.trigger.used",
+        Unit.RATIO,
+        "What the client counts over its trigger.",
+        lambda each: each.context.trigger_ratio,
+    ),
+    (
+        "session.turns.left",
+        Unit.COUNT,
+        "Turns to the trigger or to the window's end, the middle of the forecast.",
+        _turns,
+    ),
+    (
+        "session.level",
+        Unit.COUNT,
+        "0 for none, then " + ", ".join(f"{rank} {level}" for level, rank in _RANKS.items()) + ".",
+        _rank,
+    ),
+    ("session.agents", Unit.COUNT, "Agents that it started.", lambda each: each.agents),
+    (
+        "session.agents.noncompliant",
+        Unit.COUNT,
+        "Agents that did not compress their results.",
+        lambda each: each.agents_failed,
+    ),
+    ("session.compactions", Unit.COUNT, "Compactions.", lambda each: each.compactions),
+    (
+        "session.cost",
+        Unit.DOLLARS,
+        "What it cost, its agents with it.",
+        lambda each: each.cost.usd if each.cost else None,
+    ),
+    (
+        "session.cost.estimated",
+        Unit.RATIO,
+        "1 where the cost is worked out by list prices, 0 where the client said it.",
+        lambda each: int(each.cost.estimated) if each.cost else None,
+    ),
+    (
+        "session.cache.expires.timestamp",
+        Unit.SECONDS,
+        "When its prompt cache goes cold, in seconds since 1970.",
+        lambda each: _seconds(each.cache.expires_at),
+    ),
+    (
+        "session.last.activity.timestamp",
+        Unit.SECONDS,
+        "When it last wrote, in seconds since 1970.",
+        lambda each: _seconds(each.last_activity_at),
+    ),
+)

@@ -1,0 +1,51 @@
+"""What the line at the top says of the fleet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..core.sessions import Status
+from .widgets.status_line import Standing, State
+
+if TYPE_CHECKING:
+    from ..core.sessions import Session
+    from .selection import Arrangement
+    from .view import View
+
+WARNED: Final = 0.80
+"""Ratio from which a live session is counted as a warning."""
+
+_AT_WORK: Final = frozenset({Status.BUSY, Status.ACTIVE})
+
+
+def standing_of(source: str, state: State, view: View | None, scan: str, notes: str) -> Standing:
+    """Count the sessions, those at work, those that wait for a person, and those nearly full."""
+    if view is None:
+        return Standing(source=source, state=state, scan=scan, notes=notes)
+    sessions = view.sessions
+    return Standing(
+        source=source,
+        state=state,
+        sessions=len(sessions),
+        live=sum(each.live for each in sessions),
+        working=sum(each.status in _AT_WORK for each in sessions),
+        waiting=sum(each.status is Status.WAITING for each in sessions),
+        lag_s=view.lag_s,
+        scan=scan,
+        notes=notes,
+        warnings=sum(_is_warned(each) for each in sessions),
+    )
+
+
+def notes_of(how: Arrangement, matching: int) -> str:
+    """Say what of the list a person has chosen."""
+    notes = []
+    if how.words:
+        notes.append(f"{matching} match “{how.words}”")
+    if how.picked:
+        notes.append(f"{len(how.picked)} marked")
+    return " · ".join(notes)
+
+
+def _is_warned(session: Session) -> bool:
+    return session.live and (session.context.ratio or 0.0) >= WARNED

@@ -1,0 +1,33 @@
+"""What happened along a timeline, as rows of words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .formats import model, percent, tokens
+from .moment_words import cut_words, mark_words
+from .timeline_lines import CUT, MARK_SIGNS, day
+
+if TYPE_CHECKING:
+    from ..core.timeline import Timeline
+
+
+def happened(timeline: Timeline) -> list[list[str]]:
+    """List compactions and marks with their turns, and first and last: turn, time, size, what."""
+    last = len(timeline.turns) - 1
+    found = [(0, 0, f"begins with {model(timeline.turns[0].model)}")]
+    found += [(min(cut.turn, last), 1, f"{CUT} {cut_words(cut)}") for cut in timeline.cuts]
+    found += [
+        (mark.turn, 2, f"{MARK_SIGNS[mark.kind][0]} {mark_words(mark)}") for mark in timeline.marks
+    ]
+    found.append((last, 3, "now"))
+    return [
+        [
+            f"{turn + 1:,}",
+            day(timeline.turns[turn].at),
+            tokens(timeline.turns[turn].tokens),
+            percent(timeline.ratio(turn)),
+            words,
+        ]
+        for turn, _, words in sorted(found, key=lambda each: each[:2])
+    ]

@@ -1,0 +1,199 @@
+"""The lens on a compaction: what was kept and what was forgotten, kind by kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core import thrash
+from .compaction_rows import cut_words, when_words
+from .formats import bar, fit, fit_right, middle, one_line, percent, tokens
+from .sections import Listing, heading, lines, quiet
+from .told_lines import many, refilled, use_words
+from .widgets.row_list import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..core.kept_at import Halves
+    from ..core.steered import Steered
+    from ..core.store.rows import CompactionRow
+    from ..core.summaries.artifacts import Artifacts, FileUse
+    from ..core.summaries.forgotten import Counts, Forgotten
+    from ..core.told import Told
+
+SHOWN: Final = 200
+"""Of each kind and half: more than a person looks through."""
+
+LINE_CELLS: Final = 11
+BAR_LABEL: Final = 8
+NUMBERS: Final = 18
+
+KEPT: Final = ("✓", "$level-calm")
+FORGOTTEN: Final = ("✗", "$level-emergency")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that stood before the compaction."""
+
+    text: str
+    line: int | None
+    is_kept: bool | None
+    """None where that is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Things of one kind, and how many of them there are in all."""
+
+    name: str
+    things: tuple[Thing, ...]
+    kept: int | None
+    """None while what was kept is looked up."""
+    forgotten: int
+
+
+def kinds_of(told: Told | None, halves: Halves | None, asked: Sequence[Steered]) -> list[Kind]:
+    """Sort what stood before a compaction by kind, what was forgotten first."""
+    found = []
+    if asked:
+        things = tuple(Thing(one_line(item.text), None, item.kept) for item in asked)
+        lost = sum(1 for item in asked if item.kept is False)
+        found.append(Kind("asked to keep", things, len(asked) - lost, lost))
+    if halves is not None:
+        found += [
+            Kind(
+                name,
+                (
+                    *_things(_named(halves.lost, name), kept=False),
+                    *_things(_named(halves.kept, name)),
+                ),
+                len(_named(halves.kept, name)),
+                len(_named(halves.lost, name)),
+            )
+            for name in _NAMES
+        ]
+    elif told is not None:
+        lost_of, counts = told.forgotten, told.forgotten.counts
+        found += [
+            Kind(
+                name, tuple(_things(_named(lost_of, name), kept=False)), None, _count(counts, name)
+            )
+            for name in _NAMES
+        ]
+    return [kind for kind in found if kind.things]
+
+
+_NAMES: Final = ("rules", "decisions", "todos", "files", "names")
+
+
+def _named(found: Artifacts | Forgotten, name: str) -> list[tuple[str, int]]:
+    from ..core.summaries.artifacts import Artifacts
+
+    if name == "files":
+        return [(_file(use), use.line) for use in found.files]
+    if name == "names":
+        names = found.names if isinstance(found, Artifacts) else found.identifiers
+        return [(each.text, each.line) for each in names]
+    if name == "todos":
+        return [(each.text, each.line) for each in found.todos]
+    quotes = found.constraints if name == "rules" else found.decisions
+    return [(each.text, each.line) for each in quotes]
+
+
+def _things(named: Iterable[tuple[str, int]], *, kept: bool = True) -> Iterator[Thing]:
+    for text, line in list(named)[:SHOWN]:
+        yield Thing(one_line(text), line, kept)
+
+
+def _count(counts: Counts, name: str) -> int:
+    return {
+        "rules": counts.constraints,
+        "decisions": counts.decisions,
+        "todos": counts.todos,
+        "files": counts.files,
+        "names": counts.identifiers,
+    }[name]
+
+
+def _file(use: FileUse) -> str:
+    said = use_words(use)
+    return f"{use.path} ({said})" if said else use.path
+
+
+def lens_listing(kinds: Sequence[Kind], width: int, empty: str) -> Listing:
+    """List them as a difference: what was forgotten, then what was kept."""
+    rows: list[Row] = []
+    for kind in kinds:
+        rows.append(Row(kind.name, _kind(kind)))
+        rows += [
+            Row(f"{kind.name} {place} {thing.text}", _thing(thing, width))
+            for place, thing in enumerate(kind.things)
+        ]
+    head = quiet("✗ forgotten: neither in the summary nor in what was kept   ✓ kept")
+    return Listing(tuple(rows), head, empty)
+
+
+def thing_of(kinds: Sequence[Kind], key: str) -> Thing | None:
+    """Find the thing that a row is of; None for the line above a kind."""
+    for kind in kinds:
+        for place, thing in enumerate(kind.things):
+            if f"{kind.name} {place} {thing.text}" == key:
+                return thing
+    return None
+
+
+def sizes(row: CompactionRow, window: int, width: int) -> Content:
+    """Draw the context before and after, against the window."""
+    room = max(1, width - BAR_LABEL - NUMBERS)
+    return lines(
+        _size("before", row.pre_tokens, "", window, room, "$level-high"),
+        _size("after", row.post_tokens, "≈", window, room, "$level-calm"),
+    )
+
+
+def lens_words(row: CompactionRow, told: Told | None, now_ms: int) -> Content:
+    """Say when and how it came about, and whether too soon."""
+    parts = [heading(cut_words(row)), quiet(f"  {when_words(row, now_ms)}")]
+    said = Content("").join(parts)
+    more: list[Content] = []
+    found = thrash.thrash(told.refill) if told else None
+    if found:
+        turns = many(found.turns_since_last, "turn")
+        words = f"⚠ too soon: {turns} after the last one{refilled(found.culprit)}"
+        more.append(Content.styled(words, "$level-high"))
+    if told and told.cleared_results:
+        results = many(told.cleared_results, "tool result")
+        more.append(quiet(f"{results} had been cleared before it, silently"))
+    return lines(said, *more)
+
+
+def _size(label: str, size: int | None, sign: str, window: int, room: int, style: str) -> Content:
+    ratio = None if size is None else size / window
+    drawn = bar(ratio, room)
+    number = f"{sign}{tokens(size)}  {percent(ratio)}"
+    return Content.assemble(
+        (fit(label, BAR_LABEL), "$quiet"),
+        (drawn, style),
+        ("▁" * (room - len(drawn)), "$bar-track"),
+        (fit_right(number, NUMBERS), "bold"),
+    )
+
+
+def _kind(kind: Kind) -> Content:
+    kept = "" if kind.kept is None else f", {kind.kept:,} kept"
+    return heading(kind.name) + quiet(f"  {kind.forgotten:,} forgotten{kept}")
+
+
+def _thing(thing: Thing, width: int) -> Content:
+    sign, style = ("·", "$quiet") if thing.is_kept is None else KEPT if thing.is_kept else FORGOTTEN
+    line = fit_right("" if thing.line is None else f"line {thing.line}", LINE_CELLS)
+    room = max(1, width - 4 - len(line))
+    return Content.assemble(
+        (f"  {sign} ", style),
+        (fit(middle(thing.text, room), room), "$quiet" if thing.is_kept else "$foreground"),
+        (line, "$quiet"),
+    )

@@ -1,0 +1,115 @@
+"""What is said of the turn that a person looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core.timeline import MarkKind
+from .formats import NOTHING, model, one_line, percent, tokens
+from .gauge import LEVEL_STYLES
+from .sections import quiet
+from .timeline_lines import CUT, MARK_SIGNS, day
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..core.timeline import Cut, Mark, Timeline
+
+CALLS_SHOWN: Final = 4
+"""Of an answer; the rest is a number."""
+
+BETWEEN: Final = ("  ·  ", "$bar-mark")
+
+_HAPPENED: Final = {
+    MarkKind.STARTED: "started",
+    MarkKind.RETURNED: "returned",
+    MarkKind.FAILED: "failed or did not compress",
+    MarkKind.WARNING: "reached",
+    MarkKind.REFUSAL: "refused:",
+    MarkKind.MODEL: "answers from here on:",
+}
+
+
+def turn_line(timeline: Timeline, turn: int | None) -> Content:
+    """Write a turn's numbers; None: the newest."""
+    place = len(timeline.turns) - 1 if turn is None else turn
+    seen = timeline.turns[place]
+    level = timeline.level(place)
+    grown = timeline.growth(place)
+    total = len(timeline.turns) - timeline.ends_compacted
+    rests = timeline.ends_compacted and place == total
+    where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
+    if rests:
+        where = f"now: compacted after turn {total:,}"
+    parts = [
+        Content.styled(where, "bold"),
+        Content(day(seen.at) or NOTHING),
+        Content.styled(
+            f"{'≈' if rests else ''}{seen.tokens:,} tokens  {percent(timeline.ratio(place))}"
+            f"{f' {level.value}' if level else ''}",
+            f"bold {LEVEL_STYLES[level]}",
+        ),
+        Content("the next answer measures it" if rests else _growth(grown)),
+        Content(one_line(model(seen.model))),
+    ]
+    return Content.assemble(*_between(parts))
+
+
+def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | None) -> Content:
+    """Write what an answer called and what happened at it; `calls` None: not known yet."""
+    place = len(timeline.turns) - 1 if turn is None else turn
+    parts: list[Content] = []
+    parts += [
+        Content.styled(f"{CUT} {cut_words(cut)}", "$accent")
+        for cut in timeline.cuts
+        if cut.turn == place
+    ]
+    parts += [_mark(mark) for mark in timeline.marks_of(place)]
+    if timeline.ends_compacted and turn is None:
+        calls = None
+    if calls:
+        shown = [one_line(call) for call in calls[:CALLS_SHOWN]]
+        more = f" +{len(calls) - CALLS_SHOWN}" if len(calls) > CALLS_SHOWN else ""
+        parts.append(quiet("called ") + Content(f"{', '.join(shown)}{more}"))
+    elif calls is None and timeline.turns[place].calls:
+        number = timeline.turns[place].calls
+        parts.append(quiet(f"called {number} {'tool' if number == 1 else 'tools'}"))
+    if not parts:
+        parts.append(quiet("no tool was called"))
+    return Content.assemble(*_between(parts))
+
+
+def cut_words(cut: Cut) -> str:
+    """Say what a compaction did to the context of the turn that follows it."""
+    sizes = f"{tokens(cut.pre_tokens)} → {tokens(cut.post_tokens)}"
+    return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
+
+
+def _mark(mark: Mark) -> Content:
+    sign, style = MARK_SIGNS[mark.kind]
+    if mark.level:
+        style = LEVEL_STYLES[mark.level]
+    return Content.styled(f"{sign} ", style) + Content(mark_words(mark))
+
+
+def mark_words(mark: Mark) -> str:
+    """Say what happened."""
+    what = one_line(model(mark.what) if mark.kind is MarkKind.MODEL else mark.what)
+    said = _HAPPENED[mark.kind]
+    before = mark.kind in {MarkKind.STARTED, MarkKind.RETURNED, MarkKind.FAILED}
+    return f"{what} {said}" if before else f"{said} {what}"
+
+
+def _growth(grown: int | None) -> str:
+    if grown is None:
+        return "the first"
+    return f"{'+' if grown >= 0 else '−'}{abs(grown):,} by this turn"
+
+
+def _between(parts: Sequence[Content]) -> Iterator[Content | tuple[str, str]]:
+    for number, part in enumerate(parts):
+        if number:
+            yield BETWEEN
+        yield part

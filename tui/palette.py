@@ -1,0 +1,197 @@
+"""What the palette offers: what the keys do just now, by name, and sessions by their titles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from textual import on
+from textual.command import CommandPalette, DiscoveryHit, Hit, Provider
+from textual.content import Content
+from textual.widgets import OptionList
+
+from .formats import one_line
+from .help_text import MOVES
+from .theme import THEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from textual.binding import ActiveBinding
+    from textual.command import Hits
+    from textual.types import IgnoreReturnCallbackType
+
+    from ..core.sessions import Session
+    from .app import CtxtopApp
+
+MOST: Final = 50
+"""Sessions that are offered: more words find fewer."""
+
+TITLE_CELLS: Final = 80
+"""Characters of a title; the palette wraps what is longer."""
+
+UNOFFERED: Final = MOVES | {"commands", None}
+"""Ids of what nobody looks for by name; Textual's own second key for leaving has none."""
+
+GOING: Final = "Go to session"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that can be done by name; the words are data and never parsed."""
+
+    words: str
+    what: str
+    run: IgnoreReturnCallbackType
+    haystack: str = ""
+    """What else it is found by."""
+
+    def hit(self, score: float) -> Hit:
+        """Offer it as found; the palette would read plain words as markup."""
+        return Hit(score, Content(self.words), self.run, text=self.words, help=_plain(self.what))
+
+    def discovery(self) -> DiscoveryHit:
+        """Offer it before anything is typed."""
+        return DiscoveryHit(Content(self.words), self.run, text=self.words, help=_plain(self.what))
+
+
+def _plain(words: str) -> str:
+    # A Content is given back as it is by what would else parse markup.
+    return Content(words)  # type: ignore[return-value]
+
+
+class OurProvider(Provider):
+    """Finds offers by all the words that are typed."""
+
+    def offers(self) -> Iterator[Offer]:
+        """Give all of them."""
+        raise NotImplementedError
+
+    def shown_at_once(self) -> Iterator[Offer]:
+        """Give those that are shown before anything is typed."""
+        return self.offers()
+
+    @property
+    def ours(self) -> CtxtopApp:
+        """The app, which is no other."""
+        from .app import CtxtopApp
+
+        app = self.app
+        if not isinstance(app, CtxtopApp):
+            raise TypeError("this palette belongs to ctxtop")
+        return app
+
+    async def discover(self) -> Hits:
+        """Offer before anything is typed."""
+        for offer in self.shown_at_once():
+            yield offer.discovery()
+
+    async def search(self, query: str) -> Hits:
+        """Offer what has all the words; the nearer to its beginning, the better."""
+        wanted = query.casefold().split()
+        found = 0
+        for offer in self.offers():
+            score = rank(f"{offer.words} {offer.haystack}", wanted)
+            if score and found < MOST:
+                found += 1
+                yield offer.hit(score)
+
+
+def rank(text: str, wanted: list[str]) -> float:
+    """Rank a text from 0 to 1 by where the words stand in it; 0 where one does not."""
+    there = text.casefold()
+    places = [there.find(word) for word in wanted]
+    if not places or min(places) < 0:
+        return 0.0
+    return 1 / (1 + sum(places) / len(places) / 10)
+
+
+class Commands(OurProvider):
+    """What the screen's keys do, in its own words."""
+
+    def offers(self) -> Iterator[Offer]:
+        """Offer each binding that says what it does, once."""
+        seen: set[str] = set()
+        for entry in self.screen.active_bindings.values():
+            binding = entry.binding
+            if binding.system or binding.id in UNOFFERED or binding.tooltip in {"", *seen}:
+                continue
+            seen.add(binding.tooltip)
+            key = self.ours.get_key_display(binding)
+            what = f"{binding.tooltip}  ({key})"
+            yield Offer(binding.description, what, self._runner(entry), binding.tooltip)
+        for each in self.ours.other_commands():
+            yield Offer(each.title, each.help, each.callback)
+
+    def _runner(self, entry: ActiveBinding) -> Callable[[], object]:
+        return partial(self.app.run_action, entry.binding.action, entry.node)
+
+
+class Sessions(OurProvider):
+    """Sessions by title, project or id."""
+
+    def offers(self) -> Iterator[Offer]:
+        """Offer those that there are, in the order of need."""
+        sessions = self.ours.view.sessions if self.ours.view else ()
+        return (self._offer(each) for each in sessions)
+
+    def shown_at_once(self) -> Iterator[Offer]:
+        """Show none: the palette begins with what can be done."""
+        return iter(())
+
+    def _offer(self, session: Session) -> Offer:
+        words = one_line(session.title)[:TITLE_CELLS]
+        return Offer(
+            words,
+            one_line(f"{GOING} in {session.project}")[:TITLE_CELLS],
+            partial(self.ours.open_session, session),
+            f"{session.project} {session.session_id} {GOING}",
+        )
+
+
+class Jumps(Sessions):
+    """The same where nothing else is asked for: all are shown at once."""
+
+    def shown_at_once(self) -> Iterator[Offer]:
+        """Show the first of them."""
+        return (offer for offer, _ in zip(self.offers(), range(MOST), strict=False))
+
+
+class Themes(OurProvider):
+    """Ours first, then Textual's own."""
+
+    def offers(self) -> Iterator[Offer]:
+        """Offer every theme."""
+        ours = {theme.name: "made for ctxtop" for theme in THEMES}
+        others = {name: "" for name in sorted(self.app.available_themes) if name not in ours}
+        for name, what in (ours | others).items():
+            yield Offer(name, what, partial(setattr, self.app, "theme", name))
+
+
+class ThemeChooser(CommandPalette):
+    """Shows a theme as soon as it is marked; leaving without a choice gives back the one before."""
+
+    def __init__(self) -> None:
+        super().__init__(providers=[Themes], placeholder="Themes: the marked one is shown …")
+        self._before = ""
+        self._is_chosen = False
+
+    def on_mount(self) -> None:
+        """Remember what there was."""
+        self._before = self.app.theme
+
+    @on(OptionList.OptionHighlighted)
+    def _show(self, event: OptionList.OptionHighlighted) -> None:
+        name = getattr(getattr(event.option, "hit", None), "text", None)
+        if name in self.app.available_themes:
+            self.app.theme = name
+
+    @on(OptionList.OptionSelected)
+    def _choose(self) -> None:
+        self._is_chosen = True
+
+    def on_unmount(self) -> None:
+        """Give back what there was, unless another one was chosen."""
+        if not self._is_chosen:
+            self.app.theme = self._before

@@ -1,0 +1,91 @@
+"""How the list of sessions is arranged: the keys for it, and what is kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from ..selection import Arrangement, Order
+
+if TYPE_CHECKING:
+    from ..app import CtxtopApp
+
+
+class Arranging(Screen[None]):
+    """Changes an arrangement; a subclass says what is marked, and draws."""
+
+    app: CtxtopApp
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sort", "Sort", tooltip="sort in another way; or click on a head", id="sort"),
+        Binding("o", "group", "Group", tooltip="organise: by project, or in one list", id="group"),
+        Binding(
+            "space",
+            "pick",
+            "Mark",
+            show=False,
+            tooltip="mark with others: y copies all their ids",
+            id="pick",
+        ),
+        Binding("b", "pin", "Pin", show=False, tooltip="bookmark: stays on top", id="pin"),
+        Binding("h,left", "fold(True)", "Fold", show=False, tooltip="fold a project", id="fold"),
+        Binding("l,right", "fold(False)", "Unfold", show=False, tooltip="unfold it", id="unfold"),
+    ]
+
+    how: reactive[Arrangement] = reactive(Arrangement())
+
+    @property
+    def marked(self) -> str | None:
+        """The id of the session that is marked."""
+        return None
+
+    @property
+    def marked_project(self) -> str | None:
+        """The project of the marked row, where it can be folded."""
+        return None
+
+    def draw(self) -> None:
+        """Draw what has changed."""
+
+    def take_kept(self) -> None:
+        """Arrange as at the last time."""
+        kept = self.app.kept
+        how = Arrangement(order=Order.named(kept.order), grouped=kept.grouped, pins=kept.pins)
+        self.set_reactive(Arranging.how, how)
+
+    def watch_how(self, before: Arrangement, now: Arrangement) -> None:
+        """Draw in the new arrangement, and keep of it what is found again at the next start."""
+        self.draw()
+        if (before.order, before.grouped, before.pins) != (now.order, now.grouped, now.pins):
+            self.app.keep(order=now.order.value, grouped=now.grouped, pins=now.pins)
+
+    def sort_by(self, order: Order) -> None:
+        """Sort by this; a second time gives the first order back."""
+        self.how = replace(self.how, order=Order.NEED if order is self.how.order else order)
+
+    def action_sort(self) -> None:
+        """Sort the sessions in another way."""
+        self.how = replace(self.how, order=self.how.order.next)
+
+    def action_group(self) -> None:
+        """Put the sessions under their projects, or into one list."""
+        self.how = replace(self.how, grouped=not self.how.grouped)
+
+    def action_fold(self, folded: bool) -> None:  # noqa: FBT001 -- an action's argument
+        """Fold the project of the marked row, or unfold it."""
+        if self.how.grouped and self.marked_project is not None:
+            self.how = self.how.fold(self.marked_project, folded=folded)
+
+    def action_pick(self) -> None:
+        """Mark a session together with others, or no longer."""
+        if self.marked:
+            self.how = self.how.pick(self.marked)
+
+    def action_pin(self) -> None:
+        """Keep a session on top, or let it go."""
+        if self.marked:
+            self.how = self.how.pin(self.marked)

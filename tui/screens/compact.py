@@ -1,0 +1,382 @@
+"""Making one session smaller: what is asked for, the plan as it is worked out, and applying it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from ...core.compaction.target import target_tokens
+from ..aiming import USUAL, Aims
+from ..formats import middle, one_line
+from ..operation_rows import all_switched, items_of, switched
+from ..plan_report import plan_lines
+from ..plan_words import NOTHING
+from ..planner import Planned, Planner, Wish
+from ..widgets.aims_bar import AimsBar
+from ..widgets.apply_bar import ApplyBar
+from ..widgets.operation_pane import OperationPane
+from ..widgets.row_list import RowList, Rows
+from .acting import LOOK_S, ActingPage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from textual.timer import Timer
+    from textual.widget import Widget
+
+    from ...collectors.folder import Trouble
+    from ...core.compaction.plan import Operation
+    from ...core.sessions import Session
+    from ..operation_changes import Change
+    from ..operation_rows import Item
+    from ..planner import Mark
+    from ..view import View
+
+SOON_S: Final = 0.15
+"""After the last touch of a slider a plan begins: sliding asks once."""
+
+REST_S: Final = 2.0
+"""A session that grew is planned anew so long after its last line that was seen."""
+
+BESIDE: Final = 3
+"""Lines of a text that is shown beside the list at the least; Enter shows all."""
+
+HEADS: Final = 6
+"""Lines that are no text of it: what it is, where, and what was left out."""
+
+SHOWN_CHANGES: Final = 10
+"""Changes of one operation that are read to be shown."""
+
+
+class CompactScreen(ActingPage):
+    """Nothing is written before a person presses one of its buttons."""
+
+    CSS_PATH = "compact.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "space", "switch", "On/off", tooltip="this operation or strategy on or off", id="switch"
+        ),
+        Binding("a", "all", "All", tooltip="all operations on or off", id="all"),
+        Binding(
+            "right", "show", "Text", show=False, tooltip="its text, and what replaces it", id="text"
+        ),
+        Binding("minus", "level(-1)", "Milder", show=False, tooltip="a level less", id="milder"),
+        Binding(
+            "plus,equals_sign",
+            "level(1)",
+            "Harder",
+            show=False,
+            tooltip="a level more",
+            id="harder",
+        ),
+        Binding(
+            "comma",
+            "target(-1)",
+            "Smaller",
+            show=False,
+            tooltip="a smaller target",
+            id="smaller_target",
+        ),
+        Binding(
+            "full_stop",
+            "target(1)",
+            "Larger",
+            show=False,
+            tooltip="a larger target",
+            id="larger_target",
+        ),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the plan's operations", id="copy"),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, "compact")
+        self._aims = Aims(target=_first_target(session))
+        self._left_out: frozenset[Mark] = frozenset()
+        self._planned: Planned | None = None
+        self._share: float | None = None
+        self._timer: Timer | None = None
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out what is asked for, the plan, and what can be done with it."""
+        yield AimsBar(self._aims, self.session.context.window.tokens)
+        yield Static(id="sums")
+        with Container(id="plan"):
+            yield OperationPane(id="operations")
+            yield VerticalScroll(Static(id="change"), id="words")
+        yield ApplyBar()
+
+    def on_mount(self) -> None:
+        """Begin to plan."""
+        self._planner = Planner(self.app.places, self.app.post_message)
+        self.query_one(OperationPane).empty = "the transcript is being read …"
+        self.query_one(Rows).focus()
+        self._draw()
+        self._plan()
+        self.set_interval(LOOK_S, self.look_in_place)
+
+    def on_unmount(self) -> None:
+        """Let go of the transcript."""
+        self._planner.stop()
+
+    # What is asked for.
+
+    @on(AimsBar.Changed)
+    def _aim(self, event: AimsBar.Changed) -> None:
+        self._aims = event.aims
+        self.forget_failure()
+        self.plan_soon()
+
+    def action_level(self, steps: int) -> None:
+        """Take more or less, wherever the focus is."""
+        self.query_one(AimsBar).slide("level", steps)
+
+    def action_target(self, steps: int) -> None:
+        """Aim at more or less, wherever the focus is."""
+        self.query_one(AimsBar).slide("target", steps)
+
+    # Planning.
+
+    def show_view(self, view: View) -> None:
+        """Follow the session: what grew is planned anew, what is open is not changed itself."""
+        known = next((each for each in view.sessions if each.session_id == self.session_id), None)
+        if known is None or known == self.session:
+            return
+        before, self.session = self.session, known
+        if known.title != before.title:
+            self.rename(known.title, "compact")
+        if known.last_activity_at != before.last_activity_at or known.path != before.path:
+            self.is_old = True
+            self.plan_soon(REST_S)
+        if (known.live, known.status) != (before.live, before.status):
+            self.look_in_place()
+        self._draw()
+
+    def plan_soon(self, seconds: float = SOON_S) -> None:
+        """Plan as soon as nobody slides any more."""
+        self.is_old = True
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(seconds, self._plan)
+        self._draw_sums()
+
+    def _plan(self) -> None:
+        if self.is_writing:
+            self.plan_soon(REST_S)
+            return
+        self.is_old = True
+        wish = Wish(self.session, self._aims, self._left_out)
+        self._planner.plan(wish, self._take, self._hear)
+        self._draw_sums()
+
+    def _hear(self, share: float) -> None:
+        if self.is_attached:
+            self._share = share
+            self._draw_sums()
+
+    def _take(self, found: Planned | Trouble) -> None:
+        if not self.is_attached:
+            return
+        self._share = None
+        if isinstance(found, Planned):
+            self._planned, self.plan = found, found.plan
+            self.trouble, self.is_old = "", False
+            self.query_one(AimsBar).show_prompts(found.prompts)
+            if any(each.check == "changed" for each in found.plan.refused):
+                self.plan_soon(REST_S)
+        else:
+            self.trouble, self.is_old = str(found), True
+        self._draw()
+        if not self._looked:
+            self.look_in_place()
+
+    # Operations.
+
+    @on(OperationPane.Switched)
+    def _switch(self, event: OperationPane.Switched) -> None:
+        self._switch_item(event.item)
+
+    def action_switch(self) -> None:
+        """Leave the marked operation or strategy out, or take it in again."""
+        self.query_one(OperationPane).switch_marked()
+
+    def action_all(self) -> None:
+        """Leave everything out, or take everything in again."""
+        if self._planned and self._planned.offered:
+            self._leave_out(all_switched(self._planned))
+
+    def _switch_item(self, item: Item) -> None:
+        if item.can_switch:
+            self._leave_out(switched(item, self._left_out))
+        elif item.protected:
+            self.say(f"it stays: {item.protected.why}")
+        else:
+            self.say("it follows from the others and goes with them")
+
+    def _leave_out(self, left_out: frozenset[Mark]) -> None:
+        self._left_out = left_out
+        self.forget_failure()
+        planned = self._planned
+        if planned is not None:
+            # The box answers at once; the sums follow as soon as they are worked out.
+            self._planned = replace(planned, wish=replace(planned.wish, left_out=left_out))
+        self._plan()
+        self._draw()
+
+    @on(RowList.Marked, "#operations")
+    def _mark(self) -> None:
+        self._show_change()
+
+    def _show_change(self) -> None:
+        item = self.query_one(OperationPane).marked
+        words = self.query_one("#words")
+        if not words.display:
+            return
+        change = self.query_one("#change", Static)
+        if item is None:
+            change.update("")
+        elif item.protected is not None:
+            change.update(Content.styled(one_line(f"It stays: {item.protected.why}."), "$quiet"))
+        elif item.is_head:
+            change.update(_head_words(item))
+        else:
+            (operation,) = item.operations
+            self._read_change(operation, self._lines_beside, self._put_beside)
+
+    @property
+    def _lines_beside(self) -> int:
+        """Lines of each text, before and after, that there is room for."""
+        return max(BESIDE, (self.query_one("#words").size.height - HEADS) // 2)
+
+    def _put_beside(self, operation: Operation, content: Content) -> None:
+        item = self.query_one(OperationPane).marked
+        if item is not None and item.operations == (operation,):
+            self.query_one("#change", Static).update(content)
+
+    @on(RowList.Opened, "#operations")
+    def _open(self) -> None:
+        self.action_show()
+
+    def action_show(self) -> None:
+        """Show the whole text of the marked operation, and what stands in its place."""
+        from ..change_lines import LONG
+
+        item = self.query_one(OperationPane).marked
+        if item is None or item.protected is not None:
+            return
+        if item.is_head:
+            self._switch_item(item)
+            return
+        (operation,) = item.operations
+        self._read_change(operation, LONG, self._read_whole)
+
+    def _read_whole(self, operation: Operation, content: Content) -> None:
+        from .reading import ReadingScreen
+
+        title, session_id = self.session.title, self.session_id
+        crumbs = (title, "compact", operation.what)
+        self.app.push_screen(ReadingScreen(*crumbs, content=content, session_id=session_id))
+
+    def _read_change(
+        self, operation: Operation, lines: int, show: Callable[[Operation, Content], None]
+    ) -> None:
+        from ..change_lines import LONG, change_lines
+        from .reading import MARGINS, WIDEST
+
+        room = self.query_one("#words").scrollable_content_region.width or self.size.width
+        width = min(room, WIDEST) if lines < LONG else min(self.size.width - MARGINS, WIDEST)
+
+        def take(found: list[Change] | Trouble) -> None:
+            if not self.is_attached:
+                return
+            if isinstance(found, list):
+                show(operation, change_lines(operation, found, width, lines))
+            else:
+                show(operation, Content.styled(one_line(str(found)), "$level-warning"))
+
+        self._planner.look(self.session, [operation], SHOWN_CHANGES, take)
+
+    def action_copy(self) -> None:
+        """Copy what the plan would do."""
+        if self._planned is not None:
+            said = [
+                f"{each.strategy}\t{each.line or ''}\t{each.what}\t{each.tokens_saved}"
+                for each in self._planned.plan.operations
+            ]
+            self.app.copy("\n".join(said), f"{len(said)} operations")
+
+    # Drawing.
+
+    def _draw(self) -> None:
+        if not self.is_attached:
+            return
+        self._draw_sums()
+        self._draw_operations()
+        self.draw_buttons()
+
+    def _draw_sums(self) -> None:
+        planned = self._planned
+        width = max(0, self.size.width - 2)
+        drawn = plan_lines(
+            planned.plan if planned else None,
+            self.session.context,
+            width,
+            is_old=self.is_old,
+            aimed=self._aims.tokens(self.session.context.window.tokens),
+        )
+        self.query_one("#sums", Static).update(drawn)
+        pane = self.query_one(OperationPane)
+        pane.border_subtitle = Content(middle(self._state(), max(0, width - 20)))
+
+    def _state(self) -> str:
+        if self.is_old and not self.trouble:
+            share = "" if self._share is None else f", {self._share:.0%} read"
+            return f"it is being worked out{share} …"
+        if self._planned is None:
+            return ""
+        return f"plan {self._planned.plan.plan_id} · nothing is written yet"
+
+    def _draw_operations(self) -> None:
+        pane = self.query_one(OperationPane)
+        planned = self._planned
+        pane.empty = one_line(self.trouble) if self.trouble else _empty(planned)
+        items = items_of(planned) if planned else []
+        count = len(planned.offered) if planned else 0
+        left_out = sum(
+            len(each.operations) for each in items if each.box == "[ ]" and not each.is_head
+        )
+        pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"
+        pane.show(items)
+        self._show_change()
+
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self._draw()
+
+
+def _first_target(session: Session) -> int:
+    """Aim at half of what fits; where the session is below that, at all that may go."""
+    now, half = session.context.tokens, target_tokens(session.context.window.tokens)
+    return 0 if now is not None and now <= half else USUAL.target
+
+
+def _head_words(item: Item) -> Content:
+    first = item.operations[0]
+    whys = list(dict.fromkeys(one_line(each.why) for each in item.operations))
+    said = [Content.styled(first.strategy, "bold $foreground"), *map(Content, whys[:BESIDE])]
+    return Content("\n").join([*said, Content.styled("space switches all of them", "$quiet")])
+
+
+def _empty(planned: Planned | None) -> str:
+    if planned is None:
+        return "the transcript is being read …"
+    if any(each.check in NOTHING for each in planned.plan.refused):
+        return "Nothing would go. Allow a higher level, a smaller target, or fewer turns kept."
+    return "Nothing would go."

@@ -1,0 +1,187 @@
+"""The lens on one compaction: before and after, what was kept and what was forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from ..forgotten_prompt import forgotten_prompt
+from ..formats import one_line
+from ..lens_rows import kinds_of, lens_listing, lens_words, sizes, thing_of
+from ..sections import heading, lines, quiet
+from ..timeline_lines import day
+from ..widgets.row_list import RowList, Rows
+from .page import Page
+from .reading import ReadingScreen
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from textual.widget import Widget
+
+    from ...collectors.folder import Trouble
+    from ...core.kept_at import Halves
+    from ...core.sessions import Session
+    from ...core.steered import Steered
+    from ...core.store.rows import CompactionRow
+    from ...core.told import Told
+
+GONE: Final = "the transcript holds it no more: what was kept is not known"
+NO_SUMMARY: Final = "No summary follows it in the transcript."
+KEPT_LATER: Final = "what was kept is being looked up …"
+NOTHING_LOST: Final = "Nothing that is looked for stood before it: no file, name, rule or decision."
+NOT_TOLD: Final = "what it forgot is being worked out …"
+
+
+class LensScreen(Page):
+    """Shows what is told at once, and what was kept when it is worked out."""
+
+    CSS_PATH = "lens.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "y",
+            "copy",
+            "Copy as prompt",
+            tooltip="copy what was forgotten as a prompt",
+            id="copy",
+        ),
+        Binding(
+            "1",
+            "rows",
+            "Kept, forgotten",
+            show=False,
+            tooltip="what was kept and forgotten",
+            id="lens_rows",
+        ),
+        Binding("2", "summary", "Summary", tooltip="read the summary", id="lens_summary"),
+    ]
+
+    def __init__(
+        self,
+        session: Session,
+        row: CompactionRow,
+        told: Told | None,
+        asked: Sequence[Steered] = (),
+    ) -> None:
+        name = f"compaction of {day(row.at)}" if row.at else "compaction"
+        super().__init__(session.title, name, session_id=session.session_id)
+        self._session: Final = session
+        self._row: Final = row
+        self._told: Final = told
+        self._asked: Final = tuple(asked)
+        self._halves: Halves | None = None
+        self._note = KEPT_LATER
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out the bars, the list, and the summary beside it."""
+        yield Static(id="sizes", markup=False)
+        yield Static(id="how", markup=False)
+        with Horizontal(id="body"):
+            yield RowList(id="rows", number="¹", name="Kept and forgotten")
+            with VerticalScroll(id="beside"):
+                yield Static(id="detail", markup=False)
+
+    def on_mount(self) -> None:
+        """Ask what was kept."""
+        self.query_one("#beside").border_title = "² The summary"
+        self.query_one("#rows", RowList).rows.focus()
+        self.draw()
+        projects, row = self.app.places.folder.projects, self._row
+        self.look_up(lambda db: _halves(db, projects, row), self._take)
+
+    @property
+    def is_whole(self) -> bool:
+        """What was kept is shown, or why not."""
+        return self._note != KEPT_LATER
+
+    def _take(self, found: Halves | Trouble | str) -> None:
+        from ...core.kept_at import Halves
+
+        rows = self.query_one("#rows", RowList)
+        is_untouched = not rows.rows.highlighted
+        if isinstance(found, Halves):
+            self._halves, self._note = found, ""
+        else:
+            self._note = one_line(str(found))
+        self.draw()
+        if is_untouched:
+            rows.mark_first()
+
+    def on_resize(self) -> None:
+        """Draw for another width."""
+        self.call_after_refresh(self.draw)
+
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw all of it from what is known."""
+        if not self.is_attached:
+            return
+        row, told = self._row, self._told
+        window, width = self._session.context.window.tokens, self.size.width
+        self.query_one("#sizes", Static).update(sizes(row, window, width - 2))
+        self.query_one("#how", Static).update(lens_words(row, told, self.app.now_ms()))
+        rows = self.query_one("#rows", RowList)
+        kinds = kinds_of(told, self._halves, self._asked)
+        known = told is not None or self._halves is not None
+        listing = lens_listing(kinds, rows.room or width, NOTHING_LOST if known else NOT_TOLD)
+        rows.empty = listing.empty
+        rows.show_head(quiet(self._note) if self._note else listing.head)
+        rows.show_rows(listing.rows)
+        self.query_one("#detail", Static).update(self._summary)
+
+    @property
+    def _summary(self) -> Content:
+        return Content(self._row.summary) if self._row.summary else quiet(NO_SUMMARY)
+
+    @on(RowList.Opened)
+    def _open(self, event: RowList.Opened) -> None:
+        thing = thing_of(kinds_of(self._told, self._halves, self._asked), event.key)
+        if thing is None:
+            return
+        where = "" if thing.line is None else f"line {thing.line} of the transcript"
+        said = "kept" if thing.is_kept else "forgotten"
+        self._read(lines(heading(said), Content(thing.text), quiet(where)))
+
+    def action_rows(self) -> None:
+        """Go to the list."""
+        self.query_one("#rows", RowList).rows.focus()
+
+    def action_summary(self) -> None:
+        """Go to the summary, or read it whole where it has no room."""
+        beside = self.query_one("#beside")
+        if beside.display:
+            beside.focus()
+        else:
+            self._read(self._summary)
+
+    def action_copy(self) -> None:
+        """Copy what was forgotten as a prompt."""
+        prompt = forgotten_prompt(self._told.forgotten) if self._told else ""
+        if prompt:
+            self.app.copy(prompt, "what was forgotten, as a prompt")
+        else:
+            self.notify("nothing was forgotten that could be given back", markup=False)
+
+    def _read(self, content: Content) -> None:
+        crumbs = self._crumbs[1:]
+        self.app.push_screen(ReadingScreen(*crumbs, content=content, session_id=self.session_id))
+
+
+def _halves(db: sqlite3.Connection, projects: Path, row: CompactionRow) -> Halves | str:
+    from ...collectors.halves import read_halves
+
+    try:
+        return read_halves(db, projects, row) or GONE
+    except OSError as error:
+        return f"what was kept cannot be read: {error.strerror or error}"

@@ -1,0 +1,195 @@
+"""Mending a session whose prompt was too long: the pipeline step by step, then in a fork."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widgets import Button, Static
+
+from ..formats import middle, one_line
+from ..recover_report import recovery_lines
+from .page import Page
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from textual.widget import Widget
+
+    from ...collectors.folder import Trouble
+    from ...collectors.recovering import Recovery
+    from ...collectors.resuming import Resumed
+    from ...core.compaction.recovery.settings import Step
+    from ...core.sessions import Session
+    from ..applying import NotDone
+    from ..view import View
+
+BEING_READ = "its transcript is being read …"
+
+
+class RecoverScreen(Page):
+    """Says what each step would do; the session itself stays as it is, whatever is done."""
+
+    CSS_PATH = "recover.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "mend", "Mend in a fork", tooltip="do it, in a session of its own", id="mend"),
+        Binding("a", "allow", "Allow", tooltip="allow the step that asks first", id="allow"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy what stands here", id="copy"),
+        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up", id="up"),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.title, "recover", session_id=session.session_id)
+        self._session = session
+        self._confirmed: frozenset[Step] = frozenset()
+        self._recovery: Recovery | None = None
+        self._words = BEING_READ
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out the steps above the buttons."""
+        yield VerticalScroll(Static(id="steps"), id="page")
+        with Horizontal(id="do"):
+            yield Button("Mend in a fork", id="mend", variant="primary", compact=True)
+            yield Button("Allow the next step", id="allow", compact=True)
+            yield Button("Leave it alone", id="leave", compact=True)
+
+    def on_mount(self) -> None:
+        """Ask what could be done."""
+        self._draw()
+        self.query_one("#page").focus()
+        self._plan()
+
+    def show_view(self, view: View) -> None:
+        """Follow the session: what somebody went on with is looked at anew."""
+        known = next((each for each in view.sessions if each.session_id == self.session_id), None)
+        if known is None or known == self._session:
+            return
+        before, self._session = self._session, known
+        if known.last_activity_at != before.last_activity_at:
+            self._plan()
+
+    def _plan(self) -> None:
+        places, session, confirmed = self.app.places, self._session, self._confirmed
+
+        def question(db: sqlite3.Connection) -> Recovery | NotDone:
+            from ..mending import plan_or_why
+
+            return plan_or_why(db, places, session, confirmed)
+
+        self._words = BEING_READ
+        self._draw()
+        self.look_up(question, self._take)
+
+    def _take(self, found: Recovery | NotDone | Trouble) -> None:
+        from ...collectors.recovering import Recovery
+
+        if isinstance(found, Recovery):
+            self._recovery, self._words = found, ""
+        else:
+            self._recovery = None
+            self._words = "; ".join(getattr(found, "why", None) or (str(found),))
+        self._draw()
+
+    # What a person does.
+
+    @on(Button.Pressed)
+    def _press(self, event: Button.Pressed) -> None:
+        event.stop()
+        acts = {"mend": self.action_mend, "allow": self.action_allow}
+        acts.get(event.button.id or "", self.action_leave)()
+
+    def action_allow(self) -> None:
+        """Allow the step that asks first, once a person has read what it loses."""
+        from .confirm import ConfirmScreen
+
+        step = self._asking
+        if step is None:
+            self.app.notify("no step asks first", markup=False)
+            return
+        why = next(
+            each.missing.why
+            for each in (self._recovery.choice.tried if self._recovery else ())
+            if each.step is step and each.missing
+        )
+        what = (
+            f"{middle(self._session.title, 60)}: the step “{step}” loses something: {why}.\n\n"
+            "It is only planned now; it is done in a fork, and the session itself stays."
+        )
+
+        def answer(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
+            if yes:
+                self._confirmed |= {step}
+                self._plan()
+
+        self.app.push_screen(ConfirmScreen("Allow a step", Content(what), f"Allow {step}"), answer)
+
+    def action_mend(self) -> None:
+        """Carry the plan out in a fork."""
+        if self._recovery is None or self._recovery.choice.plan is None:
+            self.app.notify("no step suffices yet", markup=False)
+            return
+        self.app.acts.mend(self._session, self._confirmed, self._mended)
+        self._draw()
+
+    def _mended(self, found: tuple[Recovery, Resumed | None] | NotDone | Trouble) -> None:
+        from .receipt import ReceiptScreen
+
+        if not self.is_attached:
+            return
+        if isinstance(found, tuple):
+            receipt = found[0].receipt
+            if receipt is not None and self.app.screen is self:
+                self.app.push_screen(ReceiptScreen(receipt.receipt_id, self._session.title))
+            self._plan()
+        else:
+            self._words = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._draw()
+
+    def action_copy(self) -> None:
+        """Copy what stands here."""
+        self.app.copy(self._content().plain, "the recovery")
+
+    def action_scroll(self, where: str) -> None:
+        """Scroll by a line."""
+        getattr(self.query_one("#page"), f"scroll_{where}")(animate=False)
+
+    # Drawing.
+
+    @property
+    def _asking(self) -> Step | None:
+        tried = self._recovery.choice.tried if self._recovery else ()
+        return next(
+            (each.step for each in tried if each.missing and each.missing.check == "confirm"), None
+        )
+
+    def _content(self) -> Content:
+        running = self.app.acts.running(self._session.session_id)
+        words = f"{running} …" if running else self._words
+        width = max(0, self.size.width - 6)
+        said = Content.styled(one_line(words), "$level-warning" if words else "")
+        if self._recovery is None:
+            return said
+        report = recovery_lines(self._recovery, width)
+        return Content("\n\n").join([report, said]) if words else report
+
+    def _draw(self) -> None:
+        if not self.is_attached:
+            return
+        self.query_one("#steps", Static).update(self._content())
+        recovery = self._recovery
+        is_idle = self.app.acts.running(self._session.session_id) is None
+        can = recovery is not None and recovery.choice.plan is not None and is_idle
+        self.query_one("#mend", Button).disabled = not can
+        allow = self.query_one("#allow", Button)
+        allow.display = self._asking is not None
+        if self._asking is not None:
+            allow.label = Content(f"Allow {self._asking}")
+
+    def on_resize(self) -> None:
+        """Draw for the new width."""
+        self._draw()

@@ -1,0 +1,490 @@
+"""What agents returned, compactions kept and ctxtop wrote: all of it, searched and read."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ...core.store.queries import summary_mark
+from ..formats import one_line
+from ..latest import Latest
+from ..lookup import Lookup
+from ..summary_chips import Choices, Chosen, chips, choices, chosen_by, wanted
+from ..summary_report import Known
+from ..summary_source import SummarySource, read_heads, read_one, read_report, read_rulings
+from ..widgets.chips import Chips
+from ..widgets.filter_bar import FilterBar
+from ..widgets.summary_list import Known as KnownRow
+from ..widgets.summary_list import SummaryList
+from ..widgets.summary_reader import SummaryReader
+from ..widgets.text_pane import TextPane
+from .page import Answer, Page
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+
+    from textual.widget import Widget
+
+    from ...collectors.folder import Trouble
+    from ...core.compliance.codes import Verdict
+    from ...core.compliance.states import Ruling
+    from ...core.sessions import Session
+    from ...core.store.rows import SummaryRow
+    from ...core.summary_list import PlanText
+    from ..summary_list_rows import Head
+    from ..summary_report import Report
+    from ..summary_source import AgentKey, Listing
+    from ..view import View
+
+CRUMB: Final = "summaries"
+
+PLACEHOLDER: Final = 'words "a phrase" -not project: type: kind: since:7d'
+
+TOGETHER: Final = 2
+"""Summaries that are compared."""
+
+
+class SummariesScreen(Page):
+    """A list, the text beside it, and a search through all of them."""
+
+    CSS_PATH = "summaries.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "Search",
+            key_display="/",
+            tooltip="search: words, phrases, -not, project: type: kind: since:",
+            id="filter",
+        ),
+        Binding(
+            "f",
+            "chips",
+            "Filter",
+            tooltip="filter by kind, project, agent, time, session",
+            id="filters",
+        ),
+        Binding(
+            "n", "hit(1)", "Next hit", show=False, tooltip="the next hit in the text", id="next"
+        ),
+        Binding("N", "hit(-1)", "Hit before", show=False, tooltip="the hit before", id="before"),
+        Binding(
+            "equals_sign",
+            "compare",
+            "Compare",
+            key_display="=",
+            tooltip="compare the two that are marked",
+            id="compare",
+        ),
+        Binding(
+            "d",
+            "replaced",
+            "Replaced",
+            tooltip="what it stands for, and what it leaves out",
+            id="replaced",
+        ),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the text", id="copy"),
+        Binding("x", "export", "Export", tooltip="export as Markdown", id="export"),
+        Binding(
+            "z", "zoom", "Zoom", show=False, tooltip="this pane alone, or both again", id="zoom"
+        ),
+        Binding("1", "pane('list')", "List", show=False, tooltip="the list", id="pane_1"),
+        Binding("2", "pane('text')", "Text", show=False, tooltip="the text", id="pane_2"),
+        Binding(
+            "escape",
+            "back",
+            "Back",
+            key_display="Esc",
+            tooltip="back: zoom, search, filters, marks, then leave",
+            id="back",
+        ),
+    ]
+
+    def __init__(self, source: SummarySource, marked: Session | None) -> None:
+        super().__init__(CRUMB)
+        self._source: Final = source
+        self._marked: Final = marked
+        self._words = ""
+        self._chosen = Chosen()
+        self._offered = Choices()
+        self._listing: Listing | None = None
+        self._sessions: dict[str, Session] = {}
+        self._rulings: dict[AgentKey, Ruling | None] = {}
+        self._judged: set[str] = set()
+        self._seen: object = None
+        self._mark: tuple[int, ...] = ()
+        self._row: SummaryRow | None = None
+        self._quick: Lookup | None = None
+        self._list_asker: Final = Latest[None, "Listing | Trouble"](self._ask_list, self._take_list)
+        self._text_asker: Final = Latest[int, "Report | None"](self._ask_text, self._take_text)
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out filters, list and text."""
+        with Horizontal(id="top"):
+            yield Chips(id="chips")
+            yield Static(id="count", markup=False)
+        yield Static(id="notes", markup=False)
+        with Horizontal(id="both"):
+            with Vertical(id="list-pane"):
+                yield SummaryList(KnownRow(self._where, self._verdict), id="list")
+                yield Static(id="empty", markup=False)
+            yield SummaryReader(id="reader", pane_id="text")
+        yield FilterBar(PLACEHOLDER)
+
+    def on_mount(self) -> None:
+        """Ask for all of them."""
+        self.query_one("#list-pane").border_title = "¹ Summaries"
+        self.query_one("#reader").border_title = "² Text"
+        self.query_one("#notes").display = False
+        self.rows.focus()
+        self._draw_chips()
+
+    @property
+    def rows(self) -> SummaryList:
+        """The list."""
+        return self.query_one(SummaryList)
+
+    @property
+    def reader(self) -> SummaryReader:
+        """The text beside it."""
+        return self.query_one(SummaryReader)
+
+    @property
+    def plans(self) -> tuple[PlanText, ...]:
+        """What ctxtop wrote itself."""
+        return self._listing.plans if self._listing else ()
+
+    def ask(
+        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
+    ) -> None:
+        """Ask in a thread of this page's own: keys wait neither for the feed nor for a diff."""
+        from ...collectors.folder import Trouble
+
+        def take_here(found: Answer | Trouble) -> None:
+            if not self.is_attached:
+                return
+            if isinstance(found, Trouble):
+                self._say_empty(one_line(str(found)))
+                return
+            take(found)
+
+        if self._quick is None:
+            self._quick = Lookup(self.app.places, self.app.post_message)
+        self._quick.ask(question, take_here)
+
+    def on_unmount(self) -> None:
+        """End the thread."""
+        if self._quick is not None:
+            self._quick.stop()
+
+    # What the feed says.
+
+    def show_view(self, view: View) -> None:
+        """Ask again where there are other summaries; what was searched and read stays."""
+        before = self._sessions
+        self._sessions = {each.session_id: each for each in view.sessions}
+        named = {each.session_id: (each.title, each.project) for each in before.values()}
+        if view.summaries is not self._seen or self._listing is None:
+            self._seen = view.summaries
+            self.ask(summary_mark, self._look_again)
+        elif named != {each.session_id: (each.title, each.project) for each in view.sessions}:
+            self.rows.redraw()
+
+    def _look_again(self, mark: tuple[int, int, int]) -> None:
+        """List them again where some came or went; that some were counted changes no list."""
+        came = mark[:2]
+        if came != self._mark or self._listing is None:
+            self._mark = came
+            self._judged.clear()
+            self._list_asker.want(None)
+
+    def _ask_list(self, _: None, take: Callable[[Listing | Trouble], None]) -> None:
+        now_ms = self.app.now_ms()
+        asked = wanted(self._words, self._chosen, now_ms)
+        projects = {each.session_id: each.project for each in self._sessions.values()}
+        self.look_up(lambda db: self._source.list(db, asked, projects, now_ms), take)
+
+    def _take_list(self, listing: Listing | Trouble) -> None:
+        from ..summary_source import Listing
+
+        if not isinstance(listing, Listing):
+            self._say_empty(str(listing))
+            return
+        before, self._listing = self._listing, listing
+        if before is None or before.wanted.words != listing.wanted.words:
+            self.rows.forget()
+        self.rows.show(listing.found.places, self.app.now_ms())
+        self._draw_chips()
+        self._draw_count(listing)
+        if not listing.found.places:
+            self._row = None
+            self.reader.show(None, None, self.app.now_ms())
+        elif self.rows.summary_id is not None:
+            self._text_asker.want(self.rows.summary_id)
+
+    def _draw_chips(self) -> None:
+        types = self._listing.types if self._listing else ()
+        self._offered = choices(tuple(self._sessions.values()), types, self._marked)
+        self.query_one(Chips).show(chips(self._chosen, self._offered))
+
+    def _draw_count(self, listing: Listing) -> None:
+        count = len(listing.found.places)
+        more = "more than " if listing.found.is_cut else ""
+        marked = f" · {len(self.rows.marks)} marked" if self.rows.marks else ""
+        self.query_one("#count", Static).update(f"{more}{count:,}{marked}")
+        notes = self.query_one("#notes", Static)
+        notes.display = bool(listing.found.search.notes)
+        notes.update(one_line(" · ".join(listing.found.search.notes)))
+        self.query_one("#list-pane").border_subtitle = (
+            Content(f"/{one_line(self._words)}") if self._words else ""
+        )
+        if self._words or self._chosen != Chosen():
+            self._say_empty(
+                f"Nothing has “{one_line(self._words)}” here; Esc shows all."
+                if self._words
+                else "Nothing here by these filters; Esc shows all."
+            )
+        else:
+            self._say_empty(
+                "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
+                " and what `ctxtop compact --strategy summarise` writes appear here."
+            )
+        self.set_class(not count, "-empty")
+
+    def _say_empty(self, words: str) -> None:
+        self.query_one("#empty", Static).update(words)
+
+    # What the list asks for.
+
+    @on(SummaryList.Missing)
+    def _fill_rows(self, event: SummaryList.Missing) -> None:
+        self._read_heads(event.ids)
+
+    def _read_heads(self, ids: list[int]) -> None:
+        if self._listing is None:
+            return
+        plans, search = self._listing.plans, self._listing.found.search
+        self.ask(lambda db: read_heads(db, plans, ids, search), partial(self._take_heads, search))
+
+    def _take_heads(self, search: object, heads: list[Head]) -> None:
+        if self._listing is None or search != self._listing.found.search:
+            # Another word was searched for meanwhile.
+            return
+        self.rows.take(heads)
+        agents = {each.session_id for each in heads if each.agent_id}
+        self._judge(agents - self._judged)
+
+    def _judge(self, session_ids: set[str]) -> None:
+        if not session_ids:
+            return
+        self._judged |= session_ids
+        sessions, policies = tuple(self._sessions.values()), self.app.feed.policies
+        self.look_up(
+            lambda db: read_rulings(db, sessions, session_ids, policies), self._take_rulings
+        )
+
+    def _take_rulings(self, found: dict[AgentKey, Ruling | None] | Trouble) -> None:
+        if isinstance(found, dict):
+            self._rulings |= found
+            self.rows.redraw()
+            if self._row is not None:
+                self.reader.show_facts(self._known(self._row), self.app.now_ms())
+
+    def _where(self, session_id: str) -> str:
+        session = self._sessions.get(session_id)
+        if session is None:
+            return session_id[:8]
+        return f"{one_line(session.title)} · {one_line(session.project)}"
+
+    def _verdict(self, session_id: str, agent_id: str | None) -> Verdict | None:
+        ruling = self._rulings.get((session_id, agent_id)) if agent_id else None
+        return ruling.verdict if ruling else None
+
+    def _known(self, row: SummaryRow) -> Known:
+        ruling = self._rulings.get((row.session_id, row.agent_id)) if row.agent_id else None
+        plan = next((each for each in self.plans if each.row.summary_id == row.summary_id), None)
+        return Known(self._where(row.session_id), ruling, plan)
+
+    # The text.
+
+    @on(SummaryList.Moved)
+    def _read(self, event: SummaryList.Moved) -> None:
+        self._text_asker.want(event.summary_id)
+
+    @on(TextPane.Resized, "#text")
+    def _read_again(self) -> None:
+        if self.rows.summary_id is not None:
+            self._text_asker.want(self.rows.summary_id)
+
+    def _ask_text(self, summary_id: int, take: Callable[[Report | None], None]) -> None:
+        plans, width = self.plans, self.reader.room
+        search = self._listing.found.search if self._listing else None
+        self.ask(lambda db: read_report(db, plans, summary_id, search, width), take)
+
+    def _take_text(self, report: Report | None) -> None:
+        self._row = report.row if report else None
+        known = self._known(report.row) if report else None
+        self.reader.show(report, known, self.app.now_ms())
+
+    # What a person does.
+
+    @on(SummaryList.Opened)
+    def _open(self, event: SummaryList.Opened) -> None:
+        if len(self.rows.marks) == TOGETHER and event.summary_id in self.rows.marks:
+            self.action_compare()
+            return
+        self._with_rows([event.summary_id], self._open_row)
+
+    def _open_row(self, rows: list[SummaryRow]) -> None:
+        from .summary import SummaryScreen
+
+        for row in rows:
+            search = self._listing.found.search if self._listing else None
+            known = self._known(row)
+            self.app.push_screen(
+                SummaryScreen(row, known, crumbs=(CRUMB,), search=search, plans=self.plans)
+            )
+
+    def _with_rows(self, ids: list[int], take: Callable[[list[SummaryRow]], Any]) -> None:
+        plans = self.plans
+
+        def whole(rows: list[SummaryRow | None]) -> None:
+            take([row for row in rows if row is not None])
+
+        self.ask(lambda db: [read_one(db, plans, each) for each in ids], whole)
+
+    def action_filter(self) -> None:
+        """Type what to search for."""
+        self.query_one(FilterBar).open(self._words)
+
+    @on(FilterBar.Typed)
+    def _type(self, event: FilterBar.Typed) -> None:
+        self._search(event.words)
+
+    @on(FilterBar.Left)
+    def _leave_bar(self) -> None:
+        self.query_one(FilterBar).display = bool(self._words)
+        self.rows.focus()
+
+    @on(FilterBar.Cleared)
+    def _clear_bar(self) -> None:
+        self._search("")
+        self._leave_bar()
+
+    def _search(self, words: str) -> None:
+        if words != self._words:
+            self._words = words
+            self._list_asker.want(None)
+
+    def action_chips(self) -> None:
+        """Go to the filters."""
+        self.query_one(Chips).focus()
+
+    @on(Chips.Changed)
+    def _filter(self, event: Chips.Changed) -> None:
+        chosen = chosen_by(event.chips, self._offered)
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self._list_asker.want(None)
+
+    @on(Chips.Done)
+    def _leave_chips(self) -> None:
+        self.rows.focus()
+
+    @on(SummaryList.MarksChanged)
+    def _count_marks(self) -> None:
+        if self._listing is not None:
+            self._draw_count(self._listing)
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to compare where two are marked."""
+        if action == "compare" and self.is_mounted:
+            return len(self.rows.marks) == TOGETHER
+        return True
+
+    def action_hit(self, by: int) -> None:
+        """Go to another hit in the text."""
+        self.reader.go(by)
+
+    def action_compare(self) -> None:
+        """Show the two that are marked beside each other."""
+        from .compare import CompareScreen
+
+        def compare(rows: list[SummaryRow]) -> None:
+            if len(rows) == TOGETHER:
+                # The older one first: what differs reads as what came later.
+                one, other = sorted(rows, key=lambda row: (row.at or 0, row.summary_id))
+                known = self._known(one), self._known(other)
+                self.app.push_screen(CompareScreen((one, other), known, crumbs=(CRUMB,)))
+
+        self._with_rows(list(self.rows.marks), compare)
+
+    def action_replaced(self) -> None:
+        """Show what the summary with the cursor stands for."""
+        from .replaced import ReplacedScreen
+
+        row = self._row
+        if row is not None:
+            self.app.push_screen(
+                ReplacedScreen(row, self._known(row), plans=self.plans, crumbs=(CRUMB,))
+            )
+
+    def action_copy(self) -> None:
+        """Copy the text of the summary with the cursor."""
+        if self._row is not None:
+            self.app.copy(self._row.text, "the whole summary")
+
+    def action_export(self) -> None:
+        """Ask what to export, and where to."""
+        from ..summary_choices import NAME, many_choices, one_choice
+        from .export import ExportScreen
+
+        if self._listing is None or self._row is None:
+            return
+        where = {each: self._where(each) for each in self._sessions}
+        many = many_choices(
+            tuple(self.rows.marks), self.rows.ids, self.plans, where, self.app.places.store
+        )
+        one = one_choice(self._row, where)
+        # Who has marked some means those.
+        choices = (many[0], one, *many[1:]) if self.rows.marks else (one, *many)
+        self.app.push_screen(ExportScreen(NAME, choices, NAME, self.app.now_ms()))
+
+    def action_zoom(self) -> None:
+        """Give the pane with the focus the whole screen, or give it back."""
+        if self.maximized:
+            self.minimize()
+            return
+        in_text = self.reader.text.has_focus
+        self.maximize(self.query_one("#reader" if in_text else "#list-pane"), container=False)
+
+    def action_pane(self, name: str) -> None:
+        """Go to the list or to the text."""
+        self.query_one(f"#{name}").focus()
+
+    def action_back(self) -> None:
+        """Undo the last step: zoom, the pane, search, filters, marks; then leave."""
+        if self.maximized:
+            self.minimize()
+        elif not self.rows.has_focus and self.rows.display:
+            self.rows.focus()
+        elif self._words:
+            self._search("")
+            self.query_one(FilterBar).display = False
+        elif self._chosen != Chosen():
+            self._chosen = Chosen()
+            self._list_asker.want(None)
+        elif self.rows.marks:
+            self.rows.clear_marks()
+        else:
+            self.action_leave()

@@ -1,0 +1,49 @@
+"""What the store has of one session beside what the fleet shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ..core.policy.layers import Policies
+    from ..core.reasons import Reason
+    from ..core.sessions import Session
+    from ..core.steered import Steered
+    from ..core.store.rows import CompactionRow
+    from ..core.told import Told
+    from ..core.warning_log import ContextWarning
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What the store has of a session."""
+
+    compactions: tuple[tuple[CompactionRow, Told | None], ...] = ()
+    """Newest first, each with what is told of it; None: nothing yet."""
+    warnings: tuple[ContextWarning, ...] = ()
+    """Oldest first."""
+    steered: tuple[tuple[Steered, ...], ...] = ()
+    """What each compaction was asked to keep."""
+    reasons: tuple[Reason, ...] = ()
+    """Every claim of its window and its trigger."""
+
+
+def read_known(db: sqlite3.Connection, session: Session, policies: Policies) -> Known:
+    """Read it, judged by these policies."""
+    from ..core.reasons import read_reasons
+    from ..core.steered import steered_by
+    from ..core.store.answer_queries import given
+    from ..core.store.queries import compactions
+    from ..core.told import unpack
+    from ..core.warning_log import session_warnings
+
+    rows = [(row, unpack(row.told)) for row in compactions(db, session.session_id)]
+    return Known(
+        compactions=tuple(rows),
+        warnings=tuple(session_warnings(db, session)),
+        steered=tuple(steered_by(rows, given(db, "steer", session.session_id))),
+        reasons=read_reasons(db, session.session_id, policies),
+    )

@@ -1,0 +1,350 @@
+"""A timeline as lines: the context's fill as an area, with what it is measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ..core.levels import Level, level_of
+from ..core.timeline import URGENCY, Bucket, MarkKind, buckets
+from .formats import fit, fit_right, percent, tokens
+from .gauge import LEVEL_STYLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..core.timeline import Cut, Mark, Timeline
+    from .timeline_scope import Scope
+
+LEFT_CELLS: Final = 7
+"""For the tokens at the lines: five, the sign before an estimate, and a space."""
+
+RIGHT_CELLS: Final = 9
+"""For the names of the lines."""
+
+NARROW: Final = 72
+"""Cells below which the tokens at the left give way to the picture."""
+
+TALL: Final = 7
+"""Lines from which compactions have one of their own."""
+
+LEAST: Final = 4
+"""Lines from which what happened has one of its own."""
+
+ROOMY: Final = 10
+"""Lines of the area from which every level has its line."""
+
+CLOSE_UP: Final = 0.25
+"""Of the window: a context that was never so full is drawn against less than the window."""
+
+MARK_SIGNS: Final = {
+    MarkKind.STARTED: ("●", "$accent"),
+    MarkKind.RETURNED: ("✓", "$level-calm"),
+    MarkKind.FAILED: ("✗", "$level-emergency"),
+    MarkKind.WARNING: ("▲", "$level-warning"),
+    MarkKind.REFUSAL: ("!", "bold $level-emergency"),
+    MarkKind.MODEL: ("◇", "$secondary"),
+}
+MARK_WORDS: Final = {
+    MarkKind.STARTED: "an agent started",
+    MarkKind.RETURNED: "an agent returned",
+    MarkKind.FAILED: "an agent failed, or did not compress its result",
+    MarkKind.WARNING: "a level was reached",
+    MarkKind.REFUSAL: "the API refused the prompt",
+    MarkKind.MODEL: "another model answers",
+}
+"""What the signs below a timeline mean."""
+
+CUT: Final = "↻"
+CURSOR: Final = "◆"
+
+DIMMED: Final = " 55%"
+"""Below its edge the area is darker, so that the edge is what the eye follows."""
+
+EDGE: Final = 8
+"""Eighths of a cell that are the edge."""
+
+_EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
+_NICE: Final = (1, 2, 2.5, 4, 5, 8, 10)
+_LABELLED: Final = (Level.WARNING, Level.NOTICE)
+_BAND: Final = " on $block-cursor-background"
+
+Cell = tuple[str, str]
+"""A character of one cell, and its style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Where turns stand on a line of the picture."""
+
+    left: int
+    """Cells before the area."""
+    width: int
+    """Of the area."""
+    start: int
+    seen: int
+
+    def cells_of(self, turn: int) -> range:
+        """Name the cells of the area that show a turn; empty where it is not in sight."""
+        place = turn - self.start
+        if not 0 <= place < self.seen:
+            return range(0)
+        first = -(-place * self.width // self.seen)
+        last = -(-(place + 1) * self.width // self.seen)
+        if first < last:
+            return range(first, last)
+        shared = min(place * self.width // self.seen, self.width - 1)
+        return range(shared, shared + 1)
+
+    def turn_at(self, cell: int) -> int:
+        """Name the turn that a cell of the whole line shows, the nearest where none does."""
+        inside = min(max(cell - self.left, 0), max(0, self.width - 1))
+        return self.start + inside * self.seen // max(1, self.width)
+
+
+def across(scope: Scope, width: int) -> Across:
+    """Lay out a line of `width` cells."""
+    left = LEFT_CELLS if width >= NARROW else 0
+    return Across(left, max(1, width - left - RIGHT_CELLS), scope.start, scope.seen)
+
+
+def timeline_lines(timeline: Timeline, scope: Scope, width: int, height: int) -> list[Content]:
+    """Draw what a scope shows in so many lines of so many cells, each filled to its end."""
+    if not timeline.turns or height < 1:
+        return [Content(" " * width)] * max(0, height)
+    return [_content(line) for line in _Picture(timeline, scope, width, height).lines()]
+
+
+def top_of(timeline: Timeline) -> int:
+    """Choose what the picture's top stands for, in tokens: the window, or less of it."""
+    peak = max(turn.tokens for turn in timeline.turns)
+    if peak > timeline.window:
+        return peak
+    if peak >= timeline.window * CLOSE_UP:
+        return timeline.window
+    unit = 1000
+    while True:
+        for step in _NICE:
+            if unit * step >= peak * 1.2:
+                return min(int(unit * step), timeline.window)
+        unit *= 10
+
+
+def clock(at_ms: int | None) -> str:
+    """Write the time of day; empty where it is not known."""
+    if at_ms is None:
+        return ""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%H:%M}"
+
+
+def day(at_ms: int | None) -> str:
+    """Write the day and the time of day; empty where it is not known."""
+    if at_ms is None:
+        return ""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%m-%d %H:%M}"
+
+
+class _Picture:
+    def __init__(self, timeline: Timeline, scope: Scope, width: int, height: int) -> None:
+        self._timeline = timeline
+        self._scope = scope
+        self._across = across(scope, width)
+        self._width = width
+        self._with_cuts = height >= TALL
+        self._with_marks = height >= LEAST
+        self._with_axis = height > 1
+        self._rows = height - self._with_axis - self._with_cuts - self._with_marks
+        self._top = top_of(timeline)
+        self._buckets = buckets(timeline, scope.start, scope.stop, self._across.width)
+        self._band = set(self._across.cells_of(scope.cursor))
+        self._cuts = [
+            (cells.start if cells else self._across.width - 1, cut)
+            for cut in timeline.cuts
+            if (cells := self._across.cells_of(cut.turn)) or cut.turn == scope.stop
+        ]
+
+    def lines(self) -> Iterator[list[Cell]]:
+        if self._with_cuts:
+            yield self._framed(self._cut_lane())
+        names = self._names()
+        for row in range(self._rows):
+            yield self._area(row, *names.get(row, ("", "", "", "")))
+        if self._with_marks:
+            yield self._framed(self._mark_lane())
+        if self._with_axis:
+            yield self._framed(self._axis())
+
+    # The area.
+
+    def _row_of(self, size: float) -> int:
+        """Name the row, counted from the top, in which a size ends."""
+        inside = min(max(size, 0), self._top) / self._top * self._rows
+        return max(0, self._rows - 1 - int(inside - 1e-9))
+
+    def _names(self) -> dict[int, tuple[str, str, str, str]]:
+        """Say of rows what ends there: tokens, name, the line's character, the style."""
+        timeline = self._timeline
+        found: dict[int, tuple[str, str, str, str]] = {}
+        found[self._rows - 1] = ("0", "", "", "$quiet")
+        whole = "window" if self._top >= timeline.window else f"of {tokens(timeline.window)}"
+        found[0] = (tokens(self._top), whole, "", "$quiet")
+        lines = [line for line in timeline.lines if line.at * timeline.window <= self._top]
+        shown = [
+            *(line for line in lines if self._rows >= ROOMY and line.level not in _LABELLED),
+            *(line for level in reversed(_LABELLED) for line in lines if line.level is level),
+        ]
+        trigger = timeline.trigger if (timeline.trigger or 0) <= self._top else None
+        taken = self._row_of(trigger) if trigger else None
+        for line in shown:
+            size = line.at * timeline.window
+            row = self._row_of(size)
+            if row == taken and self._rows >= ROOMY:
+                # Beside the trigger's line, on the side where it lies.
+                row += 1 if size < (trigger or 0) else -1
+            if row or self._rows < LEAST:
+                found[row] = (tokens(round(size)), percent(line.at), "┄", LEVEL_STYLES[line.level])
+        if trigger:
+            found[self._row_of(trigger)] = (tokens(trigger), "compacts", "─", "$bar-trigger")
+        if self._scope.stop == self._scope.count:
+            newest = timeline.turns[-1].tokens
+            row = self._row_of(newest)
+            sign = "≈" if timeline.ends_compacted else ""
+            level = level_of(newest / timeline.window, timeline.lines)
+            # A line's name goes before it; then the nearest place below, or above, is near enough.
+            near = (row, row + 1, row - 1, row + 2, row + 3)
+            free = next((each for each in near if each not in found and each < self._rows), None)
+            if free is not None:
+                found[free] = ("", f"◂{sign}{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
+        return found
+
+    def _area(self, row: int, size: str, name: str, line: str, style: str) -> list[Cell]:
+        below = self._rows - 1 - row
+        unit = self._top / (self._rows * 8)
+        middle = (below + 0.5) / self._rows * self._top / self._timeline.window
+        fill = LEVEL_STYLES[level_of(middle, self._timeline.lines)]
+        edges = {place for place, _ in self._cuts}
+        cells: list[Cell] = []
+        for place, bucket in enumerate(self._buckets):
+            eighths = _eighths(bucket.peak, unit) - below * 8
+            if eighths > 0:
+                inside = fill if eighths <= EDGE else f"{fill.removeprefix('bold ')}{DIMMED}"
+                cells.append((_EIGHTHS[min(8, eighths)], inside))
+            elif place in edges:
+                cells.append(("┊", "$bar-mark"))
+            else:
+                cells.append((line or " ", style if line else ""))
+        named = style if line or name.startswith("◂") else "$quiet"
+        return self._framed(cells, (size, "$quiet"), (name, named))
+
+    # What stands above and below it.
+
+    def _cut_lane(self) -> list[Cell]:
+        cells: list[Cell] = [(" ", "")] * self._across.width
+        taken = -1
+        shared = [(place, [*each]) for place, each in groupby(self._cuts, key=lambda one: one[0])]
+        for number, (place, cuts) in enumerate(shared):
+            end = shared[number + 1][0] if number + 1 < len(shared) else len(cells)
+            said = _sizes([cut for _, cut in cuts])
+            begin = place + 1
+            if begin + len(said) > end and place - len(said) > taken:
+                begin = place - len(said)
+            if begin + len(said) <= end and begin > taken:
+                for offset, character in enumerate(said):
+                    cells[begin + offset] = (character, "$quiet")
+                taken = begin + len(said) - 1
+            cells[place] = (CUT, "bold $accent")
+            taken = max(taken, place)
+        return cells
+
+    def _mark_lane(self) -> list[Cell]:
+        cells: list[Cell] = [(" ", "")] * self._across.width
+        for place, _ in self._cuts:
+            cells[place] = (" ", "") if self._with_cuts else (CUT, "bold $accent")
+        for place, mark in _placed(self._timeline.marks, self._across).items():
+            cells[place] = _sign(mark)
+        return cells
+
+    def _axis(self) -> list[Cell]:
+        width, turns, scope = self._across.width, self._timeline.turns, self._scope
+        first, last = turns[scope.start].at, turns[scope.stop - 1].at
+        write = clock if first and last and clock(first) <= clock(last) else day
+        if first and last and day(first)[:5] != day(last)[:5]:
+            write = day
+        cells: list[Cell] = [(" ", "")] * width
+        band = sorted(self._band)
+        if band:
+            place, said = band[len(band) // 2], write(turns[scope.cursor].at)
+            begin = place + 2 if place + 2 + len(said) <= width else place - 1 - len(said)
+            _write(cells, begin, said, "$foreground")
+            cells[place] = (CURSOR, "bold $accent")
+        for begin, said in ((0, write(first)), (width - len(write(last)), write(last))):
+            # What the cursor says stands there already.
+            near = cells[max(0, begin - 2) : begin + len(said) + 2]
+            if all(character == " " for character, _ in near):
+                _write(cells, begin, said, "$quiet")
+        return cells
+
+    def _framed(
+        self, cells: Sequence[Cell], left: Cell = ("", ""), right: Cell = ("", "")
+    ) -> list[Cell]:
+        banded = [
+            (character, f"{style or '$foreground'}{_BAND}" if place in self._band else style)
+            for place, (character, style) in enumerate(cells)
+        ]
+        room = self._width - self._across.left - self._across.width
+        before = fit_right(left[0], self._across.left - 1) + " " if self._across.left else ""
+        return [
+            *((character, left[1]) for character in before),
+            *banded,
+            *((character, right[1]) for character in fit(f" {right[0]}", max(0, room))),
+        ]
+
+
+def _eighths(size: int, unit: float) -> int:
+    """Count the eighths of a cell that a size fills; what is there is seen."""
+    return max(1, round(size / unit)) if size else 0
+
+
+def _sizes(cuts: Sequence[Cut]) -> str:
+    before, after = tokens(cuts[0].pre_tokens), tokens(cuts[-1].post_tokens)
+    times = f"{len(cuts)}× " if len(cuts) > 1 else ""
+    return f" {times}{before} → {after} "
+
+
+def _placed(marks: Sequence[Mark], along: Across) -> dict[int, Mark]:
+    """Give each cell its mark: side by side where a turn has room, else the most urgent."""
+    placed: dict[int, Mark] = {}
+    for turn, here in groupby(marks, key=lambda mark: mark.turn):
+        cells, listed = along.cells_of(turn), list(here)
+        wide = len(cells) >= len(listed)
+        for number, mark in enumerate(listed if cells else ()):
+            cell = cells.start + number * wide
+            before = placed.get(cell)
+            if before is None or URGENCY.index(before.kind) < URGENCY.index(mark.kind):
+                placed[cell] = mark
+    return placed
+
+
+def _sign(mark: Mark) -> Cell:
+    sign, style = MARK_SIGNS[mark.kind]
+    return (sign, LEVEL_STYLES[mark.level]) if mark.level else (sign, style)
+
+
+def _write(cells: list[Cell], begin: int, text: str, style: str) -> None:
+    for offset, character in enumerate(text):
+        if 0 <= begin + offset < len(cells):
+            cells[begin + offset] = (character, style)
+
+
+def _content(cells: Sequence[Cell]) -> Content:
+    runs = groupby(cells, key=lambda cell: cell[1])
+    return Content.assemble(
+        *(("".join(character for character, _ in run), style) for style, run in runs)
+    )
+
+
+__all__ = ["Across", "Bucket", "across", "clock", "day", "timeline_lines", "top_of"]

@@ -1,0 +1,306 @@
+"""Rows of text of which one is marked: only lines that are seen are drawn, and only once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual import events
+    from textual.content import Content
+
+_ROW: Final = "rows--row"
+_MARKED: Final = "rows--marked"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row's key, which it keeps when its place or words change, and its words."""
+
+    key: str
+    content: Content
+
+    @property
+    def height(self) -> int:
+        """Lines that it takes."""
+        return self.content.plain.count("\n") + 1
+
+    def says_as(self, other: Row | LateRow) -> bool:
+        """Say whether another row would look the same."""
+        return isinstance(other, Row) and self.content.is_same(other.content)
+
+
+class LateRow:
+    """A row that is written when it is first seen; two of one look say the same."""
+
+    __slots__ = ("_content", "_write", "height", "key", "look")
+
+    def __init__(
+        self, key: str, look: object, write: Callable[[], Content], height: int = 1
+    ) -> None:
+        self.key: Final = key
+        self.look: Final = look
+        self.height: Final = height
+        """Lines that it takes."""
+        self._write: Final = write
+        self._content: Content | None = None
+
+    @property
+    def content(self) -> Content:
+        """Its words."""
+        if self._content is None:
+            self._content = self._write()
+        return self._content
+
+    def says_as(self, other: Row | LateRow) -> bool:
+        """Say whether another row would look the same."""
+        return self is other or (isinstance(other, LateRow) and self.look == other.look)
+
+
+AnyRow = Row | LateRow
+
+
+class Rows(ScrollView, can_focus=True, inherit_bindings=False):
+    """The rows; keys of less and vi beside the arrows, and a click only marks."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {_ROW, _MARKED}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select", "Open", key_display="⏎", tooltip="show it whole", id="open"),
+        Binding("j,down", "cursor_down", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "cursor_up", "Up", show=False, tooltip="up", id="up"),
+        Binding("g,home", "first", "First", show=False, tooltip="first", id="first"),
+        Binding("G,end", "last", "Last", show=False, tooltip="last", id="last"),
+        Binding(
+            "ctrl+d,pagedown",
+            "page_down",
+            "Page down",
+            show=False,
+            tooltip="a page down",
+            id="page_down",
+        ),
+        Binding(
+            "ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up", id="page_up"
+        ),
+    ]
+
+    highlighted: reactive[int | None] = reactive(None, init=False)
+    """The place of the marked row."""
+
+    class RoomChanged(Message):
+        """Rows may be longer now, or must be shorter."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Draw once, however many panes have changed."""
+            return isinstance(message, type(self))
+
+    @dataclass
+    class Marked(Message):
+        """Another row is marked."""
+
+        rows: Rows
+
+    @dataclass
+    class Opened(Message):
+        """A person wants to see the marked row whole."""
+
+        rows: Rows
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[AnyRow] = []
+        self._starts: list[int] = [0]
+        """The first line of each row, and the line after the last one."""
+        self._strips: dict[str, tuple[AnyRow, int, dict[str, list[Strip]]]] = {}
+
+    @property
+    def shown(self) -> Sequence[AnyRow]:
+        """All rows, in order."""
+        return self._rows
+
+    def show(self, rows: Sequence[AnyRow]) -> None:
+        """Show these rows; the mark stays on its row, and only what changed is drawn."""
+        before, marked = self._rows, self.highlighted
+        key = before[marked].key if marked is not None and marked < len(before) else None
+        was_seen = marked is not None and self._is_seen(marked)
+        heights = [row.height for row in rows]
+        changed = self._changes(rows) if len(before) == len(rows) else None
+        self._rows = list(rows)
+        starts = [0, *accumulate(heights)]
+        if changed is None or starts != self._starts:
+            self._starts = starts
+            self._measure()
+            self.refresh()
+        else:
+            for index in changed:
+                self._refresh_row(index)
+        keys = {row.key for row in rows}
+        self._strips = {name: each for name, each in self._strips.items() if name in keys}
+        self._keep_mark(key, was_seen=was_seen)
+
+    def _changes(self, rows: Sequence[AnyRow]) -> list[int]:
+        return [
+            index
+            for index, (old, new) in enumerate(zip(self._rows, rows, strict=True))
+            if old is not new and not (old.key == new.key and new.says_as(old))
+        ]
+
+    def _keep_mark(self, key: str | None, *, was_seen: bool) -> None:
+        """Mark the row of this key, or the first where it is gone or nobody has marked one."""
+        if not self._rows:
+            self.set_reactive(Rows.highlighted, None)
+            return
+        marked = self.highlighted
+        found = next((n for n, row in enumerate(self._rows) if row.key == key), 0)
+        if found == marked:
+            return
+        self.set_reactive(Rows.highlighted, found)
+        for index in (marked, found):
+            if index is not None:
+                self._refresh_row(index)
+        if was_seen and not self._is_seen(found):
+            self._bring_into_sight(found)
+
+    # What a person does.
+
+    def action_select(self) -> None:
+        """Open the marked row."""
+        if self.highlighted is not None:
+            self.post_message(self.Opened(self))
+
+    def action_cursor_down(self) -> None:
+        """Mark the next row; after the last comes the first."""
+        self._go(0 if self.highlighted is None else self.highlighted + 1)
+
+    def action_cursor_up(self) -> None:
+        """Mark the row before; before the first comes the last."""
+        self._go(0 if self.highlighted is None else self.highlighted - 1)
+
+    def action_first(self) -> None:
+        """Mark the first row."""
+        self._go(0)
+
+    def action_last(self) -> None:
+        """Mark the last row."""
+        self._go(-1)
+
+    def action_page_down(self) -> None:
+        """Go a page down."""
+        self._page(1)
+
+    def action_page_up(self) -> None:
+        """Go a page up."""
+        self._page(-1)
+
+    def _page(self, direction: int) -> None:
+        line = self._starts[self.highlighted or 0] + direction * self._height
+        self._go(self.row_at(max(0, min(line, self._starts[-1] - 1))) or 0)
+
+    def _go(self, index: int) -> None:
+        if self._rows:
+            self.highlighted = index % len(self._rows)
+
+    def watch_highlighted(self, before: int | None, now: int | None) -> None:
+        """Draw both rows, keep the mark in sight, and tell of it."""
+        for index in (before, now):
+            if index is not None:
+                self._refresh_row(index)
+        if now is not None and now < len(self._rows):
+            self._bring_into_sight(now)
+            self.post_message(self.Marked(self))
+
+    async def _on_click(self, event: events.Click) -> None:
+        index = self.row_at(event.y + self.scroll_offset.y)
+        if index is None:
+            return
+        self.highlighted = index
+        if event.chain > 1:
+            self.action_select()
+
+    def on_resize(self) -> None:
+        """Tell of another size, whatever the reason: the terminal, a zoom, a pane turned up.
+
+        Also where the width is the one before: rows may have been drawn for one between.
+        """
+        self._measure()
+        self.post_message(self.RoomChanged())
+
+    def notify_style_update(self) -> None:
+        """Draw in other colours."""
+        self._strips.clear()
+        self.refresh()
+        super().notify_style_update()
+
+    # Drawing.
+
+    def row_at(self, line: int) -> int | None:
+        """Say which row stands at a line, counted from the first row's first."""
+        if not 0 <= line < self._starts[-1]:
+            return None
+        return bisect_right(self._starts, line) - 1
+
+    def render_line(self, y: int) -> Strip:
+        """Draw a line of a row that is seen."""
+        line = y + self.scroll_offset.y
+        index = self.row_at(line)
+        if index is None:
+            return Strip.blank(self._width, self.get_visual_style(_ROW).rich_style)
+        strips = self._drawn(index, _MARKED if index == self.highlighted else "")
+        return strips[line - self._starts[index]]
+
+    def _drawn(self, index: int, state: str) -> list[Strip]:
+        row, width = self._rows[index], self._width
+        known = self._strips.get(row.key)
+        if known is None or known[1] != width or not row.says_as(known[0]):
+            known = (row, width, {})
+            self._strips[row.key] = known
+        # The cursor is of another colour where the pane has the focus.
+        name = f"{state}{self.has_focus}" if state else ""
+        strips = known[2].get(name)
+        if strips is None:
+            style = self.get_visual_style(*((_ROW, state) if state else (_ROW,)))
+            drawn = Visual.to_strips(self, row.content, width, row.height, style)
+            strips = [each.adjust_cell_length(width, style.rich_style) for each in drawn]
+            missing = row.height - len(strips)
+            strips += [Strip.blank(width, style.rich_style)] * missing
+            known[2][name] = strips
+        return strips
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width
+
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(self._width, self._starts[-1])
+
+    def _region(self, index: int) -> Region:
+        start = self._starts[index]
+        return Region(0, start, self._width, self._starts[index + 1] - start)
+
+    def _is_seen(self, index: int) -> bool:
+        top = self.scroll_offset.y
+        return index < len(self._rows) and top <= self._starts[index] < top + self._height
+
+    def _refresh_row(self, index: int) -> None:
+        if index < len(self._rows):
+            region = self._region(index)
+            self.refresh_lines(region.y, region.height)
+
+    def _bring_into_sight(self, index: int) -> None:
+        self.scroll_to_region(self._region(index), animate=False, force=True, immediate=True)

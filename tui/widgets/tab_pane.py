@@ -1,0 +1,86 @@
+"""What a tab of the agents' page is: rows, and of the marked one a report, a copy, a document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..agent_filter import AgentOrder
+from .fold_list import FoldList
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from textual.content import Content
+
+    from ...core.sessions import Session
+    from ..agent_detail import Detail
+    from ..agent_reading import Gathered, Scope
+
+
+@dataclass(slots=True)
+class Standing:
+    """How a person has arranged a tab."""
+
+    scope: Scope
+    words: str = ""
+    order: AgentOrder = AgentOrder.STARTED
+    folded: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a tab is drawn from."""
+
+    gathered: Gathered
+    sessions: Sequence[Session]
+    standing: Standing
+    now_ms: int
+    details: Mapping[str, Detail]
+    """Of agents, by the keys of their rows."""
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What the sessions are called."""
+        return {each.session_id: each.title for each in self.sessions}
+
+
+class TabPane(FoldList):
+    """One of the tabs; the line above names it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name, number="", name=name)
+        self.border_title = None
+
+    def draw(self, shown: Shown) -> None:
+        """Draw the rows."""
+        raise NotImplementedError
+
+    def count(self) -> int:
+        """Count what is shown."""
+        raise NotImplementedError
+
+    def count_all(self, gathered: Gathered) -> int:
+        """Count what would be shown without a filter."""
+        raise NotImplementedError
+
+    def report(self, width: int) -> Content | None:
+        """Write all that is known of the marked row."""
+        raise NotImplementedError
+
+    def copied(self) -> tuple[str, str] | None:
+        """Give the text of the marked row, and what to call it."""
+        raise NotImplementedError
+
+    def document(self) -> str:
+        """Write what is shown as Markdown."""
+        raise NotImplementedError
+
+    def foldable(self) -> Sequence[str]:
+        """Name the rows that can be folded."""
+        return tuple(self._fold_cells)
+
+    def parent_of(self, key: str) -> str | None:
+        """Name the nearest row above this one that can be folded and that it stands below."""
+        del key
+        return None

@@ -1,0 +1,188 @@
+"""A long text of lines that are already wrapped: only what is in sight is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
+
+from ..wrapping import Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.content import Content
+
+CURRENT: Final = "bold $background on $accent"
+"""The passage that a person went to."""
+
+KEPT_STRIPS: Final = 2_000
+"""Lines that are remembered as they were drawn: some screens of them."""
+
+ABOVE: Final = 3
+"""Lines that stay in sight above a passage that a person goes to."""
+
+
+class TextPane(ScrollView, can_focus=True):
+    """Shows lines; a person moves through them, and from one passage to the next."""
+
+    DEFAULT_CSS = """
+    TextPane {
+        height: 1fr;
+        background: $background;
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "lines(1)", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "lines(-1)", "Up", show=False, tooltip="up", id="up"),
+        Binding(
+            "ctrl+d,pagedown",
+            "pages(1)",
+            "Page down",
+            show=False,
+            tooltip="a page down",
+            id="page_down",
+        ),
+        Binding(
+            "ctrl+u,pageup", "pages(-1)", "Page up", show=False, tooltip="a page up", id="page_up"
+        ),
+        Binding("g,home", "edge(0)", "Top", show=False, tooltip="first", id="first"),
+        Binding("G,end", "edge(1)", "Bottom", show=False, tooltip="last", id="last"),
+    ]
+
+    class Resized(Message):
+        """The lines must be wrapped for another width."""
+
+        def __init__(self, pane: TextPane) -> None:
+            super().__init__()
+            self.pane = pane
+
+        @property
+        def control(self) -> TextPane:
+            """The pane, for selectors."""
+            return self.pane
+
+        def can_replace(self, message: Message) -> bool:
+            """Wrap once, however often the size has changed."""
+            return isinstance(message, type(self)) and message.pane is self.pane
+
+    class Scrolled(Message):
+        """Another line is the first in sight."""
+
+        def __init__(self, pane: TextPane, line: int) -> None:
+            super().__init__()
+            self.pane = pane
+            self.line = line
+
+        @property
+        def control(self) -> TextPane:
+            """The pane, for selectors."""
+            return self.pane
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id)
+        self._lines: Sequence[Content] = ()
+        self._current: Passage | None = None
+        self._width = 0
+        self._strips: dict[int, Strip] = {}
+
+    @property
+    def room(self) -> int:
+        """Cells that a line may take."""
+        return self.scrollable_content_region.width
+
+    @property
+    def lines(self) -> Sequence[Content]:
+        """What is shown."""
+        return self._lines
+
+    def show(self, lines: Sequence[Content], *, top: int | None = None) -> None:
+        """Show other lines, from `top` on; without it the place stays what it is."""
+        self._lines = lines
+        self._current = None
+        self._strips.clear()
+        self.virtual_size = Size(self.room, len(lines))
+        if top is not None:
+            self.jump(top)
+        self.refresh()
+
+    def go_to(self, passage: Passage) -> None:
+        """Bring a passage into sight, and mark it."""
+        self._current = passage
+        self._strips.clear()
+        self.go_to_line(passage.line)
+        self.refresh()
+
+    def line_passage(self, line: int) -> Passage:
+        """Take a whole line as a passage."""
+        return Passage(line, 0, len(self._lines[line]))
+
+    def go_to_line(self, line: int) -> None:
+        """Bring a line into sight."""
+        height = self.scrollable_content_region.height
+        top = round(self.scroll_offset.y)
+        if not top <= line < top + height - 1:
+            self.jump(max(0, line - ABOVE))
+
+    def jump(self, line: int) -> None:
+        """Make a line the first in sight, at once."""
+        self.scroll_to(y=line, animate=False, immediate=True)
+
+    def action_lines(self, by: int) -> None:
+        """Scroll by a line."""
+        self.jump(round(self.scroll_offset.y) + by)
+
+    def action_pages(self, by: int) -> None:
+        """Scroll by a page."""
+        self.jump(round(self.scroll_offset.y) + by * self.scrollable_content_region.height)
+
+    def action_edge(self, place: int) -> None:
+        """Scroll to an end."""
+        self.jump(len(self._lines) if place else 0)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of what is in sight."""
+        number = self.scroll_offset.y + y
+        if not 0 <= number < len(self._lines):
+            return Strip.blank(self.size.width, self.visual_style.rich_style)
+        strip = self._strips.get(number)
+        if strip is None or strip.cell_length != self.size.width:
+            if len(self._strips) > KEPT_STRIPS:
+                self._strips.clear()
+            strip = self._strips[number] = self._draw(number)
+        return strip
+
+    def _draw(self, number: int) -> Strip:
+        width, style = self.size.width, self.visual_style
+        line = self._lines[number]
+        marked = self._current
+        if marked is not None and marked.line == number:
+            line = line.stylize(CURRENT, marked.start, marked.end)
+        (strip, *_) = Visual.to_strips(self, line, width, 1, style, pad=True)
+        return strip.crop_extend(0, width, style.rich_style)
+
+    def on_resize(self) -> None:
+        """Ask for lines of another width."""
+        if self.room != self._width:
+            self._width = self.room
+            self.post_message(self.Resized(self))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Tell who scrolls along."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.post_message(self.Scrolled(self, round(new_value)))
+
+    def notify_style_update(self) -> None:
+        """Draw in the colours of another theme."""
+        self._strips.clear()
+        self.refresh()
+        super().notify_style_update()
