@@ -109,8 +109,8 @@ class DoctorScreen(Page):
             for number, each in enumerate(self._shown)
         ]
         pane.show_rows(rows)
-        pane.border_title = f"Doctor · {count_words(self._checks)}"
-        pane.border_subtitle = Content("" if self._is_done else "checking …")
+        title = Content(f"Doctor · {count_words(self._checks)}")
+        pane.name_border(title, Content("" if self._is_done else "checking …"))
 
     @property
     def _marked(self) -> Check | None:

@@ -169,12 +169,10 @@ class PolicyScreen(Page):
         count = sum(is_chosen(each) for each in picture.policy.values.values())
         preset = picture.policy.preset
         title = Content(f"Policy {of} · preset {preset} · {count} {SIGN} set")
-        # As markup that says it as it is: a folder's name may look like a tag.
-        self._list.border_title = title.markup
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if picture.last is not None:
             parts.append(f"u takes {picture.last.key} back")
-        self._list.border_subtitle = Content(" · ".join(each for each in parts if each))
+        self._list.name_border(title, Content(" · ".join(each for each in parts if each)))
 
     # What a person does.
 
