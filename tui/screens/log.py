@@ -49,7 +49,7 @@ class LogScreen(Page):
         ),
         Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="least"),
         Binding("p", "pause", "Pause", tooltip="stand still, or go on", id="pause"),
-        Binding("y", "copy", "Copy", tooltip="copy the entry, whole", id="copy"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the entry, whole", id="copy"),
     ]
 
     words: reactive[str] = reactive("")

@@ -69,7 +69,14 @@ class PolicyScreen(Page):
             tooltip="of the marked session's project, or of all",
             id="project",
         ),
-        Binding("u", "back", "Undo", tooltip="take the last change of a file back", id="undo"),
+        Binding(
+            "u",
+            "back",
+            "Undo",
+            show=False,
+            tooltip="take the last change of a file back",
+            id="undo",
+        ),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
     ]
 
