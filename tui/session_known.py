@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ..core.steered import Steered
     from ..core.store.rows import CompactionRow
     from ..core.told import Told
+    from ..core.trigger import Trigger
     from ..core.warning_log import ContextWarning
+    from ..core.window import Window
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -29,10 +31,14 @@ class Known(msgspec.Struct, frozen=True):
     """What each compaction was asked to keep."""
     reasons: tuple[Reason, ...] = ()
     """Every claim of its window and its trigger."""
+    judged: tuple[Window, Trigger | None] | None = None
+    """What they led to."""
 
 
-def read_known(db: sqlite3.Connection, session: Session, policies: Policies) -> Known:
-    """Read it, judged by these policies."""
+def read_known(
+    db: sqlite3.Connection, session: Session, policies: Policies, before: Known | None = None
+) -> Known:
+    """Read it, judged by these policies; what cannot have changed is taken from `before`."""
     from ..core.reasons import read_reasons
     from ..core.steered import steered_by
     from ..core.store.answer_queries import given
@@ -40,10 +46,17 @@ def read_known(db: sqlite3.Connection, session: Session, policies: Policies) -> 
     from ..core.told import unpack
     from ..core.warning_log import session_warnings
 
+    judged = (session.context.window, session.context.trigger)
+    # The whole store is asked for them.
+    if before is not None and before.judged == judged:
+        reasons = before.reasons
+    else:
+        reasons = read_reasons(db, session.session_id, policies)
     rows = [(row, unpack(row.told)) for row in compactions(db, session.session_id)]
     return Known(
         compactions=tuple(rows),
         warnings=tuple(session_warnings(db, session)),
         steered=tuple(steered_by(rows, given(db, "steer", session.session_id))),
-        reasons=read_reasons(db, session.session_id, policies),
+        reasons=reasons,
+        judged=judged,
     )

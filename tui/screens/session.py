@@ -102,6 +102,8 @@ class SessionScreen(Page):
         self._known: Known | None = None
         self._timeline: Timeline | None = None
         self._moments: Final = Moments()
+        self._last: Moment | None = None
+        """The moment that was shown last: rows stay while others are looked up."""
         self._part = Section.FILLS
         self._keys: list[str] = []
         """Of the rows that are shown, in their order."""
@@ -153,8 +155,11 @@ class SessionScreen(Page):
 
     @property
     def moment(self) -> Moment | None:
-        """What is known of the turn that is looked at; None while it is looked up."""
-        return self._moments.get(self._past)
+        """What is known of the turn that is looked at; of the one before while it is looked up.
+
+        None where nothing was looked up yet.
+        """
+        return self._last
 
     # What is known.
 
@@ -173,14 +178,14 @@ class SessionScreen(Page):
     def _read(self) -> None:
         from ...core.timeline import read_timeline
 
-        session, before = self._session, self._timeline
+        session, before, known = self._session, self._timeline, self._known
         owner, policies = (session.session_id, None), self.app.feed.policies
         failed = frozenset(
             each.agent_id for each in self._agents if each.ruling and each.ruling.failed
         )
         self.ask(
             lambda db: (
-                read_known(db, session, policies),
+                read_known(db, session, policies, known),
                 read_timeline(db, owner, session.context, failed, before),
             ),
             self._take,
@@ -194,6 +199,7 @@ class SessionScreen(Page):
             # The file was written anew: its places are others.
             self._moments.clear()
             self._texts.clear()
+            self._last = None
         self._graph.show(settled(self._timeline))
         self.draw()
         self._rest()
@@ -273,10 +279,10 @@ class SessionScreen(Page):
         if not self.is_attached:
             return
         timeline, turn = self._graph.timeline, self._graph.turn
-        width = self.size.width
+        moment, width = self._moments.get(self._past), self.size.width
+        self._last = moment or self._last
         self.query_one("#head", Static).update(session_head(self._session, self._past, width))
         if timeline is not None and timeline.turns:
-            moment = self.moment
             calls = moment.calls if moment else None
             self.query_one("#turn", Static).update(turn_line(timeline, turn))
             self.query_one("#happened", Static).update(happened_line(timeline, turn, calls))
@@ -286,6 +292,8 @@ class SessionScreen(Page):
         shown, rows = self._shown(), self._rows
         listing = sections.listing(self._part, shown, rows.room or self.size.width)
         rows.border_title = sections.title(self._part, shown)
+        is_read = self._moments.get(self._past) is not None
+        rows.border_subtitle = "" if is_read or shown.moment is None else sections.BEING_READ
         rows.empty = listing.empty
         rows.show_head(listing.head)
         rows.show_rows(listing.rows)
