@@ -34,9 +34,13 @@ class DoctorScreen(Page):
     CSS_PATH = "doctor.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("full_stop", "again", "Again", key_display=".", tooltip="check again", id="again"),
+        Binding(
+            "full_stop", "again", "Again", key_display=".", tooltip="check again", id="check_again"
+        ),
         Binding("y", "copy", "Copy", tooltip="copy what to do, or what was found", id="copy"),
-        Binding("n", "next_wrong", "Next ✗", tooltip="to the next check that failed", id="next"),
+        Binding(
+            "n", "next_wrong", "Next ✗", tooltip="to the next check that failed", id="next_wrong"
+        ),
     ]
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ class LogScreen(Page):
             tooltip="show what has these words; !word: what has it not",
             id="filter",
         ),
-        Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="least"),
+        Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="log_level"),
         Binding("p", "pause", "Pause", tooltip="stand still, or go on", id="pause"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the entry, whole", id="copy"),
     ]

@@ -61,13 +61,13 @@ class PolicyScreen(Page):
             tooltip="show the keys that have these words",
             id="filter",
         ),
-        Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="least"),
+        Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="set_only"),
         Binding(
             "o",
             "project",
             "Project",
             tooltip="of the marked session's project, or of all",
-            id="project",
+            id="policy_project",
         ),
         Binding(
             "u",
