@@ -70,7 +70,7 @@ class Acts:
                 freed = found.plan.before_tokens - found.plan.after_tokens
                 checks = f"{len(found.verified)} checks passed; u takes it back"
                 how = f"{MODES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
-                self._tell(_named(session), how)
+                self._tell_end(_named(session), how)
             else:
                 self._tell_failure(_named(session), found)
             done(found)
@@ -96,7 +96,7 @@ class Acts:
             if isinstance(found, Outcome):
                 sizes = f"{tokens(found.pre_tokens)} → {tokens(found.post_tokens)}"
                 how = f"compacted by Claude Code via {found.via.value}: {sizes}"
-                self._tell(_named(session), how)
+                self._tell_end(_named(session), how)
             else:
                 self._tell_failure(_named(session), found)
             done(found)
@@ -124,7 +124,7 @@ class Acts:
             if isinstance(found, tuple):
                 chosen = found[0].choice.chosen
                 step = chosen.step if chosen else "a step"
-                self._tell(_named(session), f"mended by {step} in a fork; u takes it back")
+                self._tell_end(_named(session), f"mended by {step} in a fork; u takes it back")
             else:
                 self._tell_failure(_named(session), found)
             done(found)
@@ -198,7 +198,7 @@ class Acts:
 
             if isinstance(found, Undone):
                 count = f"{len(found.undone)} of {len(receipt.plan.operations)} operations"
-                self._tell(title, f"took back {count}; receipt {receipt.receipt_id}")
+                self._tell_end(title, f"took back {count}; receipt {receipt.receipt_id}")
             else:
                 self._tell_failure(title, found)
             done(found)
@@ -227,9 +227,14 @@ class Acts:
             markup=False,
         )
 
+    def _tell_end(self, title: str, words: str, *, failed: bool = False) -> None:
+        self._tell(title, words, failed=failed)
+        # Who looks elsewhere meanwhile is told there.
+        self._app.herald.hear_end(title, words, failed=failed)
+
     def _tell_failure(self, title: str, found: NotDone | Trouble) -> None:
         why = getattr(found, "why", None)
-        self._tell(title, "; ".join(why) if why else str(found), failed=True)
+        self._tell_end(title, "; ".join(why) if why else str(found), failed=True)
 
 
 def _named(session: Session) -> str:

@@ -107,6 +107,13 @@ class Herald:
         words = "a thread has ended before its time: nothing new is shown"
         self.happened.add(self._app.now_ms(), Weight.TROUBLE, "ctxtop", "feed", words)
 
+    def hear_end(self, title: str, words: str, *, failed: bool = False) -> None:
+        """Tell outside of the page that something a person began has ended; the page said so."""
+        now_ms, weight = self._app.now_ms(), Weight.WARNING if failed else Weight.NOTE
+        self.happened.add(now_ms, weight, "you", title, words)
+        notice = notices.of_end(title, words, now_ms, weight)
+        self._tell_outside(notice, self._wanted())
+
     # Telling.
 
     def tell(self, notice: Notice) -> None:
@@ -142,6 +149,9 @@ class Herald:
                 timeout=TOAST_S,
                 markup=False,
             )
+        self._tell_outside(notice, wanted)
+
+    def _tell_outside(self, notice: Notice, wanted: Wanted) -> None:
         if _is_quiet(wanted) or not (wanted.bell or wanted.desktop != OFF):
             return
         # Of two dashboards on one store one rings.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
+from ..core.activity import DoingKind
 from ..core.levels import Base, Level
 from ..core.policy.schema import OFF
 from ..core.quiet_hours import QuietHours, read_hours
@@ -165,6 +166,12 @@ def of_note(notice: Trouble, kind: Kind) -> Notice:
     return Notice(kind, words, one_line(notice.place), words, subject=one_line(notice.place))
 
 
+def of_end(title: str, words: str, now_ms: int, weight: Weight) -> Notice:
+    """Tell that something a person began has ended; `now_ms` (since 1970) tells it from others."""
+    name, said = one_line(title), one_line(words)
+    return Notice(Kind.DONE, f"end {now_ms} {name}", name, said, weight, name)
+
+
 def of_test(now_ms: int) -> Notice:
     """Make one for trying the ways; `now_ms` (since 1970) makes it another each time."""
     return Notice(Kind.TEST, f"test {now_ms}", "a test", "this is how ctxtop tells you of things")
@@ -189,14 +196,16 @@ def between(before: View, after: View, since_ms: int) -> Iterator[Notice]:
         return
     known = {each.session_id: each for each in before.sessions}
     for session in after.sessions:
-        yield from _of_session(known.get(session.session_id), session, since_ms)
+        earlier = known.get(session.session_id)
+        if earlier is not session:
+            yield from _of_session(earlier, session, since_ms)
 
 
 def _of_session(before: Session | None, now: Session, since_ms: int) -> Iterator[Notice]:
-    if before is now or (before is None and (now.last_activity_at or 0) < since_ms):
+    if before is None and (now.last_activity_at or 0) < since_ms:
         return
     name, started = one_line(now.title), now.session_id[:8]
-    if now.status is Status.WAITING and (before is None or before.status is not Status.WAITING):
+    if _waits(now) and not (before and _waits(before)):
         what = f"\n{one_line(now.doing.what)}" if now.doing and now.doing.what else ""
         key = f"waiting {now.session_id} {now.last_activity_at}"
         yield Notice(Kind.WAITING, key, "waits for you", f"{name}{what}", Weight.WARNING, name)
@@ -217,6 +226,13 @@ def _of_session(before: Session | None, now: Session, since_ms: int) -> Iterator
         words = f"{name}\n{count} did not compress the result"
         key = f"agents {now.session_id} {failed}"
         yield Notice(Kind.AGENT, key, "a rule was broken", words, Weight.WARNING, name)
+
+
+def _waits(session: Session) -> bool:
+    if session.status is Status.WAITING:
+        return True
+    # Clients before the registry do not say so; what is in flight does.
+    return session.live and session.doing is not None and session.doing.kind is DoingKind.PERSON
 
 
 def gather(notices: Sequence[Notice]) -> list[Notice]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from ..core.policy.kinds import words
@@ -180,7 +181,7 @@ def whole_value(found: Resolved) -> Content:
         Content(""),
         _fact("value", value_words(found)),
         _fact("said by", origin_words(found)),
-        _fact("built in", one_line(words(key.default)) or "none"),
+        _fact("built in", value_words(replace(found, value=key.default))),
     ]
     return Content("\n").join(lines)
 

@@ -144,3 +144,15 @@ async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> 
         assert "undo: x" in it.toasts[0]
         # Its run is in the store, which the log reads.
         assert it.app.herald.happened.all == ()
+
+
+async def test_the_end_of_an_act_is_told_outside_too(stage: Stage, heard: Heard) -> None:
+    want(stage, desktop="osc9")
+    async with opened(stage) as it:
+        it.app.herald.hear_end("Fix the tests", "in a fork: 90 k tokens freed")
+        await it.until(lambda: heard)
+        assert heard == ["\x1b]9;ctxtop: Fix the tests: in a fork: 90 k tokens freed\x07"]
+        # The page itself has said so.
+        assert it.toasts == []
+        (entry,) = it.app.herald.happened.all
+        assert (entry.source, entry.where) == ("you", "Fix the tests")

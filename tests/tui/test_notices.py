@@ -46,6 +46,9 @@ def test_a_session_that_begins_to_wait_is_told_with_what_for() -> None:
     assert (notice.kind, notice.weight) == (Kind.WAITING, Weight.WARNING)
     assert notice.words == f"{IDLE.title}\nBash [red]rm[/red]"
     assert found(waiting, waiting) == []
+    unregistered = replace(IDLE, status=Status.ACTIVE, doing=asked)
+    assert [each.kind for each in found(IDLE, unregistered)] == [Kind.WAITING]
+    assert found(unregistered, waiting) == []
     assert found(waiting, replace(waiting, title="x")) == []
     assert [each.kind for each in found(None, waiting)] == [Kind.WAITING]
 

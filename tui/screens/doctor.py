@@ -34,9 +34,13 @@ class DoctorScreen(Page):
     CSS_PATH = "doctor.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("full_stop", "again", "Again", key_display=".", tooltip="check again", id="again"),
+        Binding(
+            "full_stop", "again", "Again", key_display=".", tooltip="check again", id="check_again"
+        ),
         Binding("y", "copy", "Copy", tooltip="copy what to do, or what was found", id="copy"),
-        Binding("n", "next_wrong", "Next ✗", tooltip="to the next check that failed", id="next"),
+        Binding(
+            "n", "next_wrong", "Next ✗", tooltip="to the next check that failed", id="next_wrong"
+        ),
     ]
 
     def __init__(self) -> None:
@@ -109,8 +113,8 @@ class DoctorScreen(Page):
             for number, each in enumerate(self._shown)
         ]
         pane.show_rows(rows)
-        pane.border_title = f"Doctor · {count_words(self._checks)}"
-        pane.border_subtitle = Content("" if self._is_done else "checking …")
+        title = Content(f"Doctor · {count_words(self._checks)}")
+        pane.name_border(title, Content("" if self._is_done else "checking …"))
 
     @property
     def _marked(self) -> Check | None:

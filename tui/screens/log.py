@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -14,7 +15,7 @@ from ..happenings import in_order
 from ..log_rows import Least, clock, log_head, log_line, select, whole
 from ..past_happenings import MOST, read_past
 from ..widgets.filter_bar import FilterBar
-from ..widgets.row_list import Row, RowList, Rows
+from ..widgets.row_list import LateRow, RowList, Rows
 from .page import Page
 from .reading import ReadingScreen
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from ...collectors.folder import Trouble
     from ..happenings import Happening
     from ..view import View
-
-Look = tuple["Happening", int, str]
-"""All that an entry's line shows."""
 
 LOOK_S: Final = 2.0
 """Between two looks into the store: what happens now is heard at once, without it."""
@@ -49,9 +47,9 @@ class LogScreen(Page):
             tooltip="show what has these words; !word: what has it not",
             id="filter",
         ),
-        Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="least"),
+        Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="log_level"),
         Binding("p", "pause", "Pause", tooltip="stand still, or go on", id="pause"),
-        Binding("y", "copy", "Copy", tooltip="copy the entry, whole", id="copy"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the entry, whole", id="copy"),
     ]
 
     words: reactive[str] = reactive("")
@@ -65,7 +63,6 @@ class LogScreen(Page):
         self._frozen: list[Happening] | None = None
         self._count = -1
         self._seen: View | None = None
-        self._written: dict[str, tuple[Look, Row]] = {}
         self._trouble = ""
 
     def compose_page(self) -> Iterable[Widget]:
@@ -129,38 +126,27 @@ class LogScreen(Page):
             return
         follows, now_ms = self.is_at_end, self.app.now_ms()
         entries = self._entries()
-        kept = {each.key for each in entries}
-        self._written = {key: each for key, each in self._written.items() if key in kept}
         chosen = select(entries, self.words, self.least)
         pane = self._list
         width = pane.room
         self._shown = {each.key: each for each in chosen}
         pane.empty = "no entry matches; Esc shows all" if entries else self._trouble or EMPTY
         pane.show_head(log_head(width))
-        pane.show_rows([self._row(each, width, now_ms) for each in chosen])
+        pane.show_rows([_late(each, width, now_ms) for each in chosen])
         if follows and chosen:
             pane.rows.highlighted = len(chosen) - 1
             pane.rows.scroll_end(animate=False)
         self._draw_title(len(chosen), len(entries))
 
-    def _row(self, entry: Happening, width: int, now_ms: int) -> Row:
-        """Write an entry's line; one that says what it said is kept."""
-        look = (entry, width, clock(entry.at, now_ms))
-        before = self._written.get(entry.key)
-        if before is None or before[0] != look:
-            before = look, Row(entry.key, log_line(entry, width, now_ms))
-            self._written[entry.key] = before
-        return before[1]
-
     def _draw_title(self, shown: int, in_all: int) -> None:
         count = f"{shown:,} of {in_all:,}" if shown != in_all else f"{in_all:,}"
-        self._list.border_title = f"Log · {count}"
         parts = [self.least.words, f"/{self.words}" if self.words else ""]
         if self.paused:
             parts.append("paused: p goes on")
         else:
             parts.append("follows the end" if self.is_at_end else "G: to the end")
-        self._list.border_subtitle = Content(" · ".join(each for each in parts if each))
+        said = " · ".join(each for each in parts if each)
+        self._list.name_border(Content(f"Log · {count}"), Content(said))
 
     # What a person does.
 
@@ -231,3 +217,9 @@ class LogScreen(Page):
     def watch_paused(self) -> None:
         """Say so."""
         self.draw()
+
+
+def _late(entry: Happening, width: int, now_ms: int) -> LateRow:
+    """Make an entry's row, which is written when it is seen."""
+    look = (entry, width, clock(entry.at, now_ms))
+    return LateRow(entry.key, look, partial(log_line, entry, width, now_ms))

@@ -61,15 +61,22 @@ class PolicyScreen(Page):
             tooltip="show the keys that have these words",
             id="filter",
         ),
-        Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="least"),
+        Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="set_only"),
         Binding(
             "o",
             "project",
             "Project",
             tooltip="of the marked session's project, or of all",
-            id="project",
+            id="policy_project",
         ),
-        Binding("u", "back", "Undo", tooltip="take the last change of a file back", id="undo"),
+        Binding(
+            "u",
+            "back",
+            "Undo",
+            show=False,
+            tooltip="take the last change of a file back",
+            id="undo",
+        ),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
     ]
 
@@ -169,12 +176,10 @@ class PolicyScreen(Page):
         count = sum(is_chosen(each) for each in picture.policy.values.values())
         preset = picture.policy.preset
         title = Content(f"Policy {of} · preset {preset} · {count} {SIGN} set")
-        # As markup that says it as it is: a folder's name may look like a tag.
-        self._list.border_title = title.markup
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if picture.last is not None:
             parts.append(f"u takes {picture.last.key} back")
-        self._list.border_subtitle = Content(" · ".join(each for each in parts if each))
+        self._list.name_border(title, Content(" · ".join(each for each in parts if each)))
 
     # What a person does.
 

@@ -71,7 +71,7 @@ class SavesScreen(Page):
         pane.show_rows(
             [Row(each.project, saves_line(each, columns, self._now_ms)) for each in projects]
         )
-        pane.border_title = f"Saves · {len(projects)} projects" if projects else "Saves"
+        pane.name_border(Content(f"Saves · {len(projects)} projects" if projects else "Saves"))
         lines = plugin_report(saves, self.size.width - MARGINS) if saves else []
         plugins = self.query_one("#plugins", Static)
         plugins.display = bool(lines)
