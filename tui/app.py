@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import sys
-import threading
 import time
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.app import App
 from textual.binding import Binding, BindingType
 
 from .acts import Acts
-from .destinations import DESTINATIONS
 from .feed import Feed
 from .formats import one_line
 from .kept import Keeper, KeptFile
+from .leaving import leave_when_told
 from .messages import (
     Answered,
     Eased,
@@ -31,6 +25,7 @@ from .messages import (
     Troubled,
     ViewChanged,
 )
+from .navigating import Navigating
 from .plain_filter import PlainSigns
 from .screens.opening import OpeningScreen
 from .settings import asks_for_ascii, read_settings
@@ -40,54 +35,33 @@ from .worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.console import RenderableType
     from textual.app import SystemCommand
-    from textual.command import Provider
     from textual.screen import Screen
     from textual.theme import Theme
 
     from ..collectors.folder import Trouble
     from ..collectors.policy_sources import PolicySources
-    from ..core.agents import Agent
-    from ..core.sessions import Session
-    from ..core.store.rows import SummaryRow
     from .herald import Herald
     from .kept import Kept
     from .places import Places
     from .screens.fleet import FleetScreen
     from .settings import Settings
-    from .view import View
 
 TOAST_S: Final = 6.0
-
-GRACE_S: Final = 2.0
-"""After a signal: Textual writes a last time, which a terminal that is gone blocks for ever."""
 
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
 
 
-def _commands() -> type[Provider]:
-    from .palette import Commands
-
-    return Commands
-
-
-def _sessions() -> type[Provider]:
-    from .palette import Sessions
-
-    return Sessions
-
-
-class CtxtopApp(App[None]):
+class CtxtopApp(Navigating):
     """Shows what the feed reads; all work is done outside its thread."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "ctxtop"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands, _sessions}
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Help", key_display="?", tooltip="these keys", id="help"),
         Binding(
             "t",
             "next_theme",
@@ -96,30 +70,8 @@ class CtxtopApp(App[None]):
             tooltip="dark, light, colour-blind-safe, high contrast",
             id="theme",
         ),
-        Binding(
-            "colon,ctrl+p",
-            "command_palette",
-            "Commands",
-            key_display=":",
-            tooltip="everything else, by name",
-            id="commands",
-        ),
-        Binding(
-            "J", "jump", "Go to session", show=False, tooltip="go to a session by title", id="jump"
-        ),
-        Binding("u", "undo", "Undo", show=False, tooltip="take back what was done last", id="undo"),
+        Binding("u", "undo", "Undo", tooltip="take back what was done last", id="undo"),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
-        *(
-            Binding(
-                each.key,
-                f"go('{each.name}')",
-                each.title,
-                show=False,
-                tooltip=each.tooltip,
-                id=each.name,
-            )
-            for each in DESTINATIONS
-        ),
     ]
 
     def __init__(
@@ -135,12 +87,10 @@ class CtxtopApp(App[None]):
         """`settings` says how it looks and which keys it has; the policy's sources, if None."""
         super().__init__()
         self._tidy: Final = tidy
-        self.places: Final = places
+        self.places = places
         self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
-        self.view: View | None = None
-        """The newest."""
         self.works: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
         self.acts: Final = Acts(self)
@@ -149,6 +99,7 @@ class CtxtopApp(App[None]):
         self.settings: Final = settings or places.policy
         """What says how it looks, and which keys it has."""
         self._welcomes = welcomes
+        self._is_leaving = False
         self.is_left_for_demo = False
         """The demo is to be opened now, and then this again."""
         self._kept_file: Final = KeptFile(places.store)
@@ -170,7 +121,7 @@ class CtxtopApp(App[None]):
     def on_mount(self) -> None:
         """Open the fleet and start to read once the first frame is on the screen."""
         if not self.is_headless:
-            self._leave_when_told()
+            leave_when_told(self, self._tidy_up)
         self.call_after_refresh(self.works.do, self._read_arrangement, self._arrange)
 
     def _read_arrangement(self) -> tuple[Kept, Settings]:
@@ -196,24 +147,19 @@ class CtxtopApp(App[None]):
     def _keep_theme(self, theme: Theme) -> None:
         self.keep(theme=theme.name)
 
-    def _leave_when_told(self) -> None:
-        # Else the terminal stays as we set it, and the demo's folder stays where it is.
-        if sys.platform == "win32":
-            return
-        loop = asyncio.get_running_loop()
-        for told in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(told, self._leave, 128 + told)
+    def exit(
+        self,
+        result: None = None,
+        return_code: int = 0,
+        message: RenderableType | None = None,
+    ) -> None:
+        """Leave; what the feed says from now on finds no panes any more."""
+        self._is_leaving = True
+        super().exit(result, return_code, message)
 
-    def _leave(self, code: int) -> None:
-        last = threading.Timer(GRACE_S, self._leave_at_once, [code])
-        last.daemon = True
-        last.start()
-        self.exit(return_code=code)
-
-    def _leave_at_once(self, code: int) -> None:
+    def _tidy_up(self) -> None:
         self.feed.stop()
         self._tidy()
-        os._exit(code)
 
     async def _open_fleet(self) -> None:
         from .screens.fleet import FleetScreen
@@ -272,6 +218,8 @@ class CtxtopApp(App[None]):
     def _show_view(self, event: ViewChanged) -> None:
         from .screens.page import Page
 
+        if self._is_leaving:
+            return
         self.view = event.view
         self.herald.see(event.view)
         self.fleet.show_view(event.view)
@@ -326,50 +274,6 @@ class CtxtopApp(App[None]):
 
     # What a person does.
 
-    def action_help(self) -> None:
-        """Show the keys of what is on the screen."""
-        from .help_text import explain
-        from .screens.help import HelpScreen
-
-        keys = explain(self.screen.active_bindings, self.get_key_display)
-        self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
-
-    def action_go(self, name: str) -> None:
-        """Open a page, or go back to it where it lies below."""
-        destination = next(each for each in DESTINATIONS if each.name == name)
-        page = destination.make(self)
-        if page is None:
-            return
-        for below in self.screen_stack:
-            if type(below) is type(page) and below.session_id == page.session_id:
-                self._go_back_to(below)
-                return
-        self.push_screen(page)
-
-    def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
-        """Go back to the page of a crumb; where none is open, to the session's or the fleet."""
-        from .screens.page import Page
-
-        for below in reversed(self.screen_stack[:-1]):
-            if isinstance(below, Page) and below.crumbs == crumbs:
-                self._go_back_to(below)
-                return
-        session = self.marked_session
-        self._go_back_to(self.fleet)
-        if len(crumbs) > 1 and session and session.session_id == session_id:
-            self.open_session(session)
-
-    def _go_back_to(self, below: Screen[None]) -> None:
-        while self.screen is not below:
-            self.pop_screen()
-
-    @property
-    def marked_session(self) -> Session | None:
-        """The session whose page is open, else the one that is marked."""
-        session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
-        sessions = self.view.sessions if self.view else ()
-        return next((each for each in sessions if each.session_id == session_id), None)
-
     def action_undo(self) -> None:
         """Offer to take back what was done last."""
         self.acts.undo_last()
@@ -394,38 +298,10 @@ class CtxtopApp(App[None]):
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
 
-    def action_welcome(self) -> None:
-        """Show what ctxtop is and where to begin."""
-        from .screens.welcome import WelcomeScreen
-
-        if not any(isinstance(screen, WelcomeScreen) for screen in self.screen_stack):
-            self.push_screen(WelcomeScreen())
-
     def leave_for_demo(self) -> None:
         """End, for the demo to be opened."""
         self.is_left_for_demo = True
         self.exit()
-
-    def action_command_palette(self) -> None:
-        """Show what can be done, by name."""
-        from textual.command import CommandPalette
-
-        if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette(placeholder="What to do, or a session's title …"))
-
-    def search_themes(self) -> None:
-        """Show themes while one chooses."""
-        from .palette import ThemeChooser
-
-        self.push_screen(ThemeChooser())
-
-    def action_jump(self) -> None:
-        """Go to a session by its title."""
-        from textual.command import CommandPalette
-
-        from .palette import Jumps
-
-        self.push_screen(CommandPalette([Jumps], placeholder="Go to a session …"))
 
     def write_sequence(self, sequence: str) -> None:
         """Send an escape sequence to the terminal, as Textual sends a copied text."""
@@ -437,25 +313,6 @@ class CtxtopApp(App[None]):
         self.copy_to_clipboard(text)
         start, title = one_line(text)[:COPIED_SHOWN], one_line(f"copied {what}")[:COPIED_SHOWN]
         self.notify(start, title=title, timeout=TOAST_S, markup=False)
-
-    def open_summary(self, row: SummaryRow, title: str) -> None:
-        """Show a summary whole."""
-        from .screens.summary import SummaryScreen
-        from .summary_report import Known
-
-        self.push_screen(SummaryScreen(row, Known(title), crumbs=(title,)))
-
-    def open_agent(self, agent: Agent, title: str) -> None:
-        """Show what an agent returned, whether that complies, and what it was given."""
-        from .screens.agent import AgentScreen
-
-        self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
-
-    def open_session(self, session: Session) -> None:
-        """Show what is known of a session, and how."""
-        from .screens.session import SessionScreen
-
-        self.push_screen(SessionScreen(session))
 
 
 def run_dashboard(

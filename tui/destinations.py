@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .app import CtxtopApp
+    from .navigating import Navigating
     from .screens.page import Page
 
 
@@ -21,50 +21,51 @@ class Destination:
     key: str
     title: str
     tooltip: str
-    make: Callable[[CtxtopApp], Page | None]
+    make: Callable[[Navigating], Page | None]
     """Its module is imported only now; None where there is nothing that it could show."""
+    in_footer: bool = False
 
 
-def _saves(app: CtxtopApp) -> Page:
+def _saves(app: Navigating) -> Page:
     from .screens.saves import SavesScreen
 
     saves = app.view.saves if app.view else None
     return SavesScreen(saves, app.now_ms())
 
 
-def _policy(app: CtxtopApp) -> Page:
+def _policy(app: Navigating) -> Page:
     from .screens.policy import PolicyScreen
 
     session = app.marked_session
     return PolicyScreen(session.cwd if session else None)
 
 
-def _log(app: CtxtopApp) -> Page:
+def _log(app: Navigating) -> Page:
     from .screens.log import LogScreen
 
     return LogScreen()
 
 
-def _doctor(app: CtxtopApp) -> Page:
+def _doctor(app: Navigating) -> Page:
     from .screens.doctor import DoctorScreen
 
     return DoctorScreen()
 
 
-def _agents(app: CtxtopApp) -> Page:
+def _agents(app: Navigating) -> Page:
     from .screens.agents import AgentsScreen
 
     return AgentsScreen(app.marked_session)
 
 
-def _summaries(app: CtxtopApp) -> Page:
+def _summaries(app: Navigating) -> Page:
     from .screens.summaries import SummariesScreen
     from .summary_source import SummarySource
 
     return SummariesScreen(SummarySource(app.places.store), app.marked_session)
 
 
-def _compact(app: CtxtopApp) -> Page | None:
+def _compact(app: Navigating) -> Page | None:
     from .screens.compact import CompactScreen
 
     session = app.marked_session
@@ -73,7 +74,7 @@ def _compact(app: CtxtopApp) -> Page | None:
     return CompactScreen(session) if session else None
 
 
-def _recover(app: CtxtopApp) -> Page | None:
+def _recover(app: Navigating) -> Page | None:
     from .screens.recover import RecoverScreen
 
     session = app.marked_session
@@ -86,7 +87,7 @@ def _recover(app: CtxtopApp) -> Page | None:
     return RecoverScreen(session)
 
 
-def _receipts(app: CtxtopApp) -> Page:
+def _receipts(app: Navigating) -> Page:
     from .screens.receipts import ReceiptsScreen
 
     return ReceiptsScreen()
@@ -97,7 +98,14 @@ DESTINATIONS: Final = (
     Destination(
         "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
     ),
-    Destination("compact", "c", "Compact", "plan how to make this session smaller", _compact),
+    Destination(
+        "compact",
+        "c",
+        "Compact",
+        "plan how to make this session smaller",
+        _compact,
+        in_footer=True,
+    ),
     Destination("recover", "r", "Recover", "mend a session that is too long", _recover),
     Destination("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),

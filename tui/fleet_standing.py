@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..core.sessions import Status
+from .formats import one_line
 from .widgets.status_line import Standing, State
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..core.sessions import Session
     from .selection import Arrangement
     from .view import View
@@ -45,6 +48,18 @@ def notes_of(how: Arrangement, matching: int) -> str:
     if how.picked:
         notes.append(f"{len(how.picked)} marked")
     return " · ".join(notes)
+
+
+def empty_words(how: Arrangement, view: View, config_dir: Path) -> str:
+    """Say why no session is shown, and what to do."""
+    if how.words:
+        return f"no session matches “{how.words}”; Esc shows all"
+    if not view.scanned:
+        return "reading what Claude Code has written …"
+    return (
+        f"No sessions yet in {one_line(str(config_dir))}.\n"
+        "Start `claude` in a project and it appears here; `ctxtop demo` shows how that looks."
+    )
 
 
 def _is_warned(session: Session) -> bool:

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from ..core.activity import DoingKind
 from ..core.sessions import Status
 from .formats import age, middle, turns_left
+from .spark import spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,8 @@ SHORTEST_DETAIL: Final = 6
 SHORTEST_ASKED: Final = 10
 """Cells; less of what a person is asked for tells less than that it is asked."""
 
-LEVELS: Final = "▁▂▃▄▅▆▇█"
+STEEPEST: Final = 0.25
+"""Of the largest context: growth by less does not fill a cell, else every tremble looks steep."""
 
 _CENTS_UNTIL: Final = 100
 """US dollars from which cents are not read any more."""
@@ -130,10 +132,10 @@ def dollars(usd: float) -> str:
 
 
 def trail_words(trail: Sequence[int], cells: int) -> str:
-    """Draw the newest contexts as a sparkline from 0 to the largest of them."""
+    """Draw how the newest contexts went, from the smallest of them on."""
     shown = trail[-cells:] if cells > 0 else ()
     peak = max(shown, default=0)
     if peak <= 0:
         return ""
-    top = len(LEVELS) - 1
-    return "".join(LEVELS[round(max(0, each) / peak * top)] for each in shown)
+    low = min(shown)
+    return spark([each - low for each in shown], cells, max(peak - low, STEEPEST * peak))

@@ -102,7 +102,10 @@ def test_the_cache_in_words() -> None:
 
 
 def test_the_trail_ends_with_the_newest_and_stands_on_zero() -> None:
-    assert trail_words((10, 20, 40, 80), 8) == "▂▃▅█"
-    assert trail_words((10, 20, 40, 80), 2) == "▅█"
+    assert trail_words((10, 20, 40, 80), 8) == "▁▂▄█"
+    assert trail_words((10, 20, 40, 80), 2) == "▁█"
     assert trail_words((80, 80, 1), 8) == "██▁"
+    # Growth by a hundredth is no climb.
+    assert trail_words((1000, 1005, 1010), 8) == "▁▁▁"
+    assert trail_words((80, 80), 8) == "▁▁"
     assert trail_words((), 8) == trail_words((0, 0), 8) == trail_words((5,), 0) == ""

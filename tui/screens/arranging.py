@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 ARRANGING_KEYS: Final = (
     Binding("s", "sort", "Sort", tooltip="sort in another way; or click on a head", id="sort"),
-    Binding("o", "group", "Group", tooltip="organise: by project, or in one list", id="group"),
+    Binding(
+        "o",
+        "group",
+        "Group",
+        show=False,
+        tooltip="organise: by project, or in one list",
+        id="group",
+    ),
     Binding(
         "space",
         "pick",

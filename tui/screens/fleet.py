@@ -12,8 +12,9 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Footer
 
+from ..filling import compose
 from ..filter_completion import choices_of
-from ..fleet_standing import notes_of, standing_of
+from ..fleet_standing import empty_words, notes_of, standing_of
 from ..formats import one_line
 from ..selection import Arranged, arrange
 from ..view import View, Wish
@@ -26,10 +27,9 @@ from ..widgets.session_pane import SessionPane
 from ..widgets.status_line import State, StatusLine
 from ..widgets.trouble_line import TroubleLine
 from .arranging import ARRANGING_KEYS, Arranging
+from .page import Page
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from textual import events
     from textual.app import ComposeResult
 
@@ -62,7 +62,12 @@ class FleetScreen(Arranging):
             id="filter",
         ),
         Binding(
-            "p", "pause", "Pause", tooltip="stand still, or go on; nothing is missed", id="pause"
+            "p",
+            "pause",
+            "Pause",
+            show=False,
+            tooltip="stand still, or go on; nothing is missed",
+            id="pause",
         ),
         Binding(
             "y",
@@ -140,9 +145,9 @@ class FleetScreen(Arranging):
         return None if self._pane != "sessions" else session.project if session else pane.project
 
     @property
-    def shown(self) -> list[Session]:
+    def shown(self) -> tuple[Session, ...]:
         """The sessions that match, in their order."""
-        return list(self._arranged.sessions)
+        return self._arranged.sessions
 
     @property
     def has_read_all(self) -> bool:
@@ -210,7 +215,7 @@ class FleetScreen(Arranging):
     def draw(self) -> None:
         """Draw all panes from the view that is kept; a pane draws only what changed."""
         view = self._view
-        if view is None or not self.is_attached:
+        if view is None or not self.is_attached or self._is_covered:
             return
         lower = self.query_one(LowerPanes)
         look = view, self.how, self.search, self._ages_at, self.classes, self._rooms(), self.marked
@@ -224,6 +229,15 @@ class FleetScreen(Arranging):
         self._wish()
         self._draw_status()
 
+    @property
+    def _is_covered(self) -> bool:
+        """A page hides all of it: it is drawn again when the page is left."""
+        return any(isinstance(screen, Page) for screen in self.app.screen_stack)
+
+    def on_screen_resume(self) -> None:
+        """Draw what came while a page lay above."""
+        self.draw()
+
     def _rooms(self) -> tuple[int, ...]:
         return tuple(pane.room for pane in self.query(RowList))
 
@@ -232,22 +246,12 @@ class FleetScreen(Arranging):
         self.query_one(FilterBar).tell(how.filter.wrong)
         marked = pane.session_id
         self._arranged = arrange(view.sessions, how, self._ages_at)
-        pane.empty = self._empty_words(view)
+        pane.empty = empty_words(how, view, self.app.places.config_dir)
         pane.show(self._arranged.entries, how, self._ages_at)
         pane.name_border(subtitle=Content(f"sort: {how.order.value} ▾"))
         if marked and marked != pane.session_id and (session := self._session(marked)):
             # It is under a heading that is folded.
             pane.mark_heading(session.project)
-
-    def _empty_words(self, view: View) -> str:
-        if self.how.words:
-            return f"no session matches “{self.how.words}”; Esc shows all"
-        if not view.scanned:
-            return "reading what Claude Code has written …"
-        return (
-            f"No sessions yet in {one_line(str(self.app.places.config_dir))}.\n"
-            "Start `claude` in a project and it appears here; `ctxtop demo` shows how that looks."
-        )
 
     def _draw_status(self) -> None:
         if not self.is_attached:
@@ -380,20 +384,11 @@ class FleetScreen(Arranging):
     def _look_into(self, event: FillPane.Asked) -> None:
         session, projects = event.session, self.app.places.folder.projects
 
-        def question(db: sqlite3.Connection) -> Composition | Trouble:
-            from ...collectors.composing import NothingToComposeError, read_composition
-            from ...collectors.folder import Trouble
-
-            try:
-                return read_composition(db, projects, session.session_id)
-            except NothingToComposeError as error:
-                return Trouble(session.session_id, str(error), "")
-
         def take(found: Composition | Trouble) -> None:
             if self.is_attached:
                 self.query_one(FillPane).take(session, found)
 
-        self.app.feed.lookup.ask(question, take)
+        self.app.feed.lookup.ask(lambda db: compose(db, projects, session.session_id), take)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -16,6 +15,7 @@ from ..formats import one_line
 from ..latest import Latest
 from ..rulings import Rulings
 from ..summary_chips import Choices, Chosen, chips, choices, chosen_by, empty_words, wanted
+from ..summary_keys import SUMMARY_KEYS
 from ..summary_report import Known
 from ..summary_source import SummarySource, read_heads, read_one, read_report
 from ..widgets.chips import Chips
@@ -29,6 +29,7 @@ from .quick_page import QuickPage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from textual.binding import BindingType
     from textual.widget import Widget
 
     from ...collectors.folder import Trouble
@@ -55,57 +56,7 @@ class SummariesScreen(QuickPage):
     CSS_PATH = "summaries.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "Search",
-            key_display="/",
-            tooltip="search: words, phrases, -not, project: type: kind: since:",
-            id="filter",
-        ),
-        Binding(
-            "f",
-            "chips",
-            "Filter",
-            tooltip="filter by kind, project, agent, time, session",
-            id="filters",
-        ),
-        Binding(
-            "n", "hit(1)", "Next hit", show=False, tooltip="the next hit in the text", id="next"
-        ),
-        Binding("N", "hit(-1)", "Hit before", show=False, tooltip="the hit before", id="before"),
-        Binding(
-            "equals_sign",
-            "compare",
-            "Compare",
-            key_display="=",
-            tooltip="compare the two that are marked",
-            id="compare",
-        ),
-        Binding(
-            "d",
-            "replaced",
-            "Replaced",
-            tooltip="what it stands for, and what it leaves out",
-            id="replaced",
-        ),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy the text", id="copy"),
-        Binding("x", "export", "Export", tooltip="export as Markdown", id="export"),
-        Binding(
-            "z", "zoom", "Zoom", show=False, tooltip="this pane alone, or both again", id="zoom"
-        ),
-        Binding("1", "pane('list')", "List", show=False, tooltip="the list", id="pane_1"),
-        Binding("2", "pane('text')", "Text", show=False, tooltip="the text", id="pane_2"),
-        Binding(
-            "escape",
-            "back",
-            "Back",
-            key_display="Esc",
-            tooltip="back: zoom, search, filters, marks, then leave",
-            id="back",
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*SUMMARY_KEYS]
 
     def __init__(self, source: SummarySource, marked: Session | None) -> None:
         super().__init__(CRUMB)
