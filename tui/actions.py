@@ -52,11 +52,11 @@ def signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
     from ..collectors.install.receipts import install_folder
     from ..collectors.plugin.exchange import kept_folder
     from ..collectors.subjects import state_folder
+    from ..core.store.recovery_rows import automatic_mark
 
     asked = Path(kept_folder(str(store)))
     places = (state_folder(store) / "receipts", asked, install_folder(store))
-    runs = db.execute("SELECT count(*), max(at), max(ended_at) FROM automatic_run").fetchone()
-    return (*map(_changed, places), *runs)
+    return (*map(_changed, places), *automatic_mark(db))
 
 
 def _changed(place: Path) -> int | None:

@@ -117,6 +117,12 @@ def automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRun]:
     )
 
 
+def automatic_mark(db: sqlite3.Connection) -> tuple[int, int | None, int | None]:
+    """Give what changes with every automatic run: how many, and when one began and ended last."""
+    row = db.execute("SELECT count(*), max(at), max(ended_at) FROM automatic_run").fetchone()
+    return row[0], row[1], row[2]
+
+
 def begin_automatic(db: sqlite3.Connection, run: AutomaticRun, last: int) -> bool:
     """Note a run before it begins, so that a failed one counts too (R002-06).
 

@@ -76,6 +76,24 @@ def test_listed_and_taken_back(
     assert "undone" in capsys.readouterr().out
 
 
+def test_all_that_was_ever_done_is_listed(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "receipts", "--all") == 1
+    assert "no store" in capsys.readouterr().err
+    assert run(capsys, monkeypatch, "scan") == 0
+    assert run(capsys, monkeypatch, "receipts", "--all") == 0
+    assert capsys.readouterr().out == "no actions yet\n"
+    subject = subject_of(find_places(None, None), SESSION, transcript, "/home/dev/proj")
+    plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
+    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    assert run(capsys, monkeypatch, "receipts", "--all", "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["receipt_id"], listed["how"]) == (done.receipt_id, "in place")
+    assert (listed["state"], listed["by"], listed["can_be_undone"]) == ("stands", "you", True)
+    assert run(capsys, monkeypatch, "receipts", done.receipt_id, "--all") == 2
+
+
 def test_refused_while_somebody_writes(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
