@@ -40,8 +40,8 @@ run: $(VENV)/.run ## Open the dashboard on Claude Code's folder
 demo: $(VENV)/.run ## Open the dashboard on data that ctxtop makes itself
 	@$(BIN)/ctxtop demo
 
-test: $(VENV)/.test ## Run the tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.test ## Run the tests, on all cores
+	$(BIN)/python -m pytest -n auto
 
 test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a network
 	$(BIN)/python -m pytest tests/client

@@ -18,12 +18,8 @@ ACCEPT: Final = "CTXTOP_ACCEPT"
 
 THEMES: Final = ("ctxtop-dark", "ctxtop-light")
 SIZES: Final = ((80, 24), (120, 40), (200, 60))
-LOOKS: Final = tuple((size, theme) for size in SIZES for theme in THEMES)
-
-every_look = pytest.mark.parametrize(
-    ("size", "theme"), LOOKS, ids=[f"{w}x{h}-{theme}" for (w, h), theme in LOOKS]
-)
-"""Takes the picture of a screen in three sizes and two themes."""
+every_size = pytest.mark.parametrize("size", SIZES, ids=[f"{w}x{h}" for w, h in SIZES])
+"""Opens a screen in three sizes; `compare_themes` takes its picture in two themes each."""
 
 
 def compare(it: Opened, name: str) -> None:
@@ -49,9 +45,14 @@ def compare(it: Opened, name: str) -> None:
     )
 
 
-def named(screen: str, size: tuple[int, int], theme: str) -> str:
-    """Name the picture of a screen."""
-    return f"{screen}-{size[0]}x{size[1]}-{theme}"
+async def compare_themes(it: Opened, screen: str, size: tuple[int, int]) -> None:
+    """Compare a screen with its pictures in each of two themes."""
+    for theme in THEMES:
+        it.app.theme = theme
+        await it.calm()
+        compare(it, f"{screen}-{size[0]}x{size[1]}-{theme}")
+    it.app.theme = THEMES[0]
+    await it.calm()
 
 
 async def counted(it: Opened) -> None:

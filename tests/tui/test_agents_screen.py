@@ -15,7 +15,7 @@ from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.tab_line import TabLine, TabName
 from textual.widgets import Input, Static
 
-from .comparing import compare, counted, every_look, named
+from .comparing import compare, compare_themes, counted, every_size
 from .support import opened
 from .test_hostile import HOSTILE, hostile_session, is_harmless
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file
@@ -424,43 +424,39 @@ async def test_hostile_words_are_shown_as_they_are(stage: Stage) -> None:
         assert "\\[link=http://e.x\\]" in it.app.clipboard
 
 
-@every_look
-async def test_how_the_tree_looks(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_the_tree_looks(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await on_page(it, BROKEN, "j")
         await it.until(lambda: "Replay the afternoon" in report(it) or size[0] < 110)
-        compare(it, named("agents", size, theme))
+        await compare_themes(it, "agents", size)
 
 
-@every_look
-async def test_how_the_types_look(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_the_types_look(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await on_page(it, LEADER, "2")
-        compare(it, named("agent-types", size, theme))
+        await compare_themes(it, "agent-types", size)
 
 
-@every_look
-async def test_how_the_findings_look(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_the_findings_look(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await on_page(it, LEADER, "3", "a", "a", "j", "j")
-        compare(it, named("agent-findings", size, theme))
+        await compare_themes(it, "agent-findings", size)
 
 
-@every_look
-async def test_how_an_agent_looks(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_an_agent_looks(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await on_page(it, BROKEN, "j")
         await it.press("enter")
         await it.until(lambda: "Replay the afternoon" in it.text)
-        compare(it, named("agent", size, theme))
+        await compare_themes(it, "agent", size)
 
 
 async def test_how_all_agents_look(demo: Stage) -> None:

@@ -18,7 +18,7 @@ from .compacting import (
     receipt_shown,
     receipts_shown,
 )
-from .comparing import compare, every_look, named
+from .comparing import compare_themes, every_size
 from .support import NOW_MS, opened
 
 if TYPE_CHECKING:
@@ -34,35 +34,34 @@ def _same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uuid, "uuid4", lambda: FORK)
 
 
-async def at(it: Opened, title: str, theme: str) -> None:
-    it.app.theme = theme
+async def at(it: Opened, title: str) -> None:
     await it.mark(title)
     await it.press("c")
     await planned(it)
 
 
-@every_look
-async def test_compact(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_compact(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        await at(it, LARGE, theme)
+        await at(it, LARGE)
         await it.press("g", "j", "j", "space")
         await planned(it)
         if size[1] > 30:
             await it.until(lambda: "index.py" in str(it.app.screen.query_one("#change").render()))
-        compare(it, named("compact", size, theme))
+        await compare_themes(it, "compact", size)
 
 
-@every_look
-async def test_compact_of_an_open_session(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_compact_of_an_open_session(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        await at(it, LIVE, theme)
-        compare(it, named("compact-open", size, theme))
+        await at(it, LIVE)
+        await compare_themes(it, "compact-open", size)
 
 
-@every_look
-async def test_receipt_and_receipts(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_receipt_and_receipts(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        await at(it, LARGE, theme)
+        await at(it, LARGE)
         await it.press("f")
         await receipt_shown(it)
         it.app.clear_notifications()
@@ -70,18 +69,17 @@ async def test_receipt_and_receipts(demo: Stage, size: tuple[int, int], theme: s
         if size[1] > 30:
             await it.until(lambda: "Bash" in str(it.app.screen.query_one("#change").render()))
         await it.calm()
-        compare(it, named("receipt", size, theme))
+        await compare_themes(it, "receipt", size)
         await it.press("R")
         await receipts_shown(it)
-        compare(it, named("receipts", size, theme))
+        await compare_themes(it, "receipts", size)
 
 
-@every_look
-async def test_recover(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_recover(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await it.mark("Explain the invoice run")
         await it.press("r")
         await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
         await looked_up(it)
-        compare(it, named("recover", size, theme))
+        await compare_themes(it, "recover", size)

@@ -10,7 +10,7 @@ from ctxtop.tui.screens.doctor import DoctorScreen
 from ctxtop.tui.screens.reading import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
 
-from .comparing import compare, counted, every_look, named
+from .comparing import compare_themes, counted, every_size
 from .support import Stage, opened
 
 if TYPE_CHECKING:
@@ -116,13 +116,12 @@ async def test_a_double_click_opens(demo: Stage, monkeypatch: pytest.MonkeyPatch
         assert "8 open sessions" in it.text
 
 
-@every_look
+@every_size
 async def test_how_it_looks(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], theme: str
+    demo: Stage, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     give(monkeypatch, *CHECKS)
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await open_doctor(it)
-        compare(it, named("doctor", size, theme))
+        await compare_themes(it, "doctor", size)

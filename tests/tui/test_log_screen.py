@@ -15,7 +15,7 @@ from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
 
-from .comparing import compare, counted, every_look, named
+from .comparing import compare_themes, counted, every_size
 from .support import NOW, NOW_MS, Stage, opened
 
 if TYPE_CHECKING:
@@ -151,10 +151,9 @@ async def test_it_fits_any_terminal(past: Stage, size: tuple[int, int]) -> None:
         assert pane.rows.size.height > 8
 
 
-@every_look
-async def test_how_it_looks(past: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_it_looks(past: Stage, size: tuple[int, int]) -> None:
     async with opened(past, size) as it:
-        it.app.theme = theme
         await counted(it)
         it.app.herald.happened._kept.clear()
         it.app.herald.happened.add(
@@ -163,4 +162,4 @@ async def test_how_it_looks(past: Stage, size: tuple[int, int], theme: str) -> N
         it.app.herald.happened.troubled(NOW_MS - 5_000, WRONG)
         it.app.herald.happened.eased(NOW_MS - 1_000, WRONG.place)
         await open_log(it)
-        compare(it, named("log", size, theme))
+        await compare_themes(it, "log", size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from ctxtop.tui.widgets.filter_bar import FilterInput
 
-from .comparing import compare, counted, every_look, named
+from .comparing import compare, compare_themes, counted, every_size
 from .support import opened
 
 if TYPE_CHECKING:
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 LEADER: Final = "Ship the wishlist"
 
 
-@every_look
-async def test_the_fleet(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_the_fleet(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await it.mark(LEADER)
-        compare(it, named("fleet", size, theme))
+        await compare_themes(it, "fleet", size)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (240, 70)])
@@ -33,16 +32,15 @@ async def test_the_fleet_at_its_smallest_and_widest(demo: Stage, size: tuple[int
         compare(it, f"fleet-{size[0]}x{size[1]}")
 
 
-@every_look
-async def test_the_fleet_by_projects(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_the_fleet_by_projects(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await it.mark("Rewrite the OpenAPI")
         await it.press("b", "o", "space")
         await it.mark("Ledger")
         await it.press("left")
-        compare(it, named("fleet-grouped", size, theme))
+        await compare_themes(it, "fleet-grouped", size)
 
 
 async def test_the_fleet_while_a_filter_is_typed(demo: Stage) -> None:

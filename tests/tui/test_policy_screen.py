@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from textual.content import Content
 from textual.widgets import Button, Input, Static
 
-from .comparing import compare, counted, every_look, named
+from .comparing import compare_themes, counted, every_size
 from .support import Stage, opened
 from .writing import answer, append, prompt, session_file
 
@@ -302,7 +302,7 @@ def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setattr("ctxtop.tui.screens.policy.notice_lines", lambda *_: [Content(NOTICE)])
 
 
-@every_look
+@every_size
 async def test_how_it_looks(
     demo: Stage,
     tmp_path: Path,
@@ -312,14 +312,13 @@ async def test_how_it_looks(
 ) -> None:
     hide_paths(demo, monkeypatch, tmp_path)
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await open_policy(it)
         await mark(it, "mode")
-        compare(it, named("policy", size, theme))
+        await compare_themes(it, "policy", size)
 
 
-@every_look
+@every_size
 async def test_how_a_change_looks(
     demo: Stage,
     tmp_path: Path,
@@ -329,7 +328,6 @@ async def test_how_a_change_looks(
 ) -> None:
     hide_paths(demo, monkeypatch, tmp_path)
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await counted(it)
         await open_policy(it)
         await mark(it, "compact.min_tokens")
@@ -337,4 +335,4 @@ async def test_how_a_change_looks(
         await it.until(lambda: isinstance(it.app.screen, ValueScreen) and it.app.screen.is_mounted)
         it.app.screen.query_one(Input).value = "many"
         await it.calm()
-        compare(it, named("policy-value", size, theme))
+        await compare_themes(it, "policy-value", size)

@@ -20,7 +20,7 @@ from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
 from textual.widgets import Footer
 
-from .comparing import compare, every_look, named
+from .comparing import compare_themes, every_size
 from .support import NOW, NOW_MS, Stage, opened
 
 if TYPE_CHECKING:
@@ -119,27 +119,23 @@ async def test_hostile_titles_are_shown_as_they_are(stage: Stage, work: Path) ->
         assert "fired again  2 times" in parser
 
 
-@every_look
-async def test_how_it_looks(stage: Stage, work: Path, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_it_looks(stage: Stage, work: Path, size: tuple[int, int]) -> None:
     async with opened(stage, size) as it:
-        it.app.theme = theme
         await measured(it)
         await it.press("M")
         assert it.app.screen.query_one(Footer).region.bottom == size[1]
-        compare(it, named("saves", size, theme))
+        await compare_themes(it, "saves", size)
 
 
-@every_look
-async def test_how_a_project_looks(
-    stage: Stage, work: Path, size: tuple[int, int], theme: str
-) -> None:
+@every_size
+async def test_how_a_project_looks(stage: Stage, work: Path, size: tuple[int, int]) -> None:
     async with opened(stage, size) as it:
-        it.app.theme = theme
         await measured(it)
         await it.press("M")
         await detail(it, "parser")
         assert all(cell_len(line) <= size[0] - 6 for line in it.text.split("\n"))
-        compare(it, named("saves-project", size, theme))
+        await compare_themes(it, "saves-project", size)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (240, 70)])

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from textual import events
 
 from ..logs import lines, log_file
-from .comparing import compare, every_look, named
+from .comparing import compare_themes, every_size
 from .support import NOW, opened
 from .test_hostile import HOSTILE, hostile_session, is_harmless
 from .writing import answer, append, boundary, line, prompt, session_file
@@ -495,7 +495,7 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
         assert "\x1b" not in it.app.clipboard
 
 
-@every_look
+@every_size
 @pytest.mark.parametrize(
     ("name", "title", "keys"),
     [
@@ -506,22 +506,20 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
     ],
 )
 async def test_the_page_as_a_picture(
-    demo: Stage, size: tuple[int, int], theme: str, name: str, title: str, keys: str
+    demo: Stage, size: tuple[int, int], name: str, title: str, keys: str
 ) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await open_page(it, title)
         await it.press(*keys.split())
         await it.reading()
         await it.until(lambda: BEING_READ not in it.words)
-        compare(it, named(name, size, theme))
+        await compare_themes(it, name, size)
 
 
-@every_look
-async def test_the_lens_as_a_picture(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_the_lens_as_a_picture(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await open_page(it, STORY)
         await it.press("3", "enter")
         await it.until(lambda: it.app.screen.is_whole)  # type: ignore[attr-defined]
-        compare(it, named("lens", size, theme))
+        await compare_themes(it, "lens", size)

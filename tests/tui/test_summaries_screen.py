@@ -16,7 +16,7 @@ from ctxtop.tui.widgets.chips import Chips
 from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 from textual.widgets import Input, Static
 
-from .comparing import compare, every_look, named
+from .comparing import compare, compare_themes, every_size
 from .support import opened
 from .test_hostile import hostile_session, is_harmless
 from .writing import append, prompt, returned, session_file
@@ -437,25 +437,24 @@ async def test_it_fits_and_survives_a_change_of_size(demo: Stage, size: tuple[in
         assert screen.rows.place == ALL - 2
 
 
-@every_look
-async def test_pictures(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_pictures(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         await all_summaries(it)
         await it.press("j", "j", "space", "space")
         await listed(it)
-        compare(it, named("summaries", size, theme))
+        await compare_themes(it, "summaries", size)
         await it.press("escape")
         await search(it, "wishlist -reviewer")
         await it.press("n")
-        compare(it, named("summaries-search", size, theme))
+        await compare_themes(it, "summaries-search", size)
         await search(it, '"Changed files" type:node')
         await it.press("space", "space", "equals_sign")
         await compared(it)
-        compare(it, named("summaries-compare", size, theme))
+        await compare_themes(it, "summaries-compare", size)
         await it.press("escape")
         await search(it, "project:notes kind:boundary")
         await it.press("d")
         await replaced(it)
         await it.calm()
-        compare(it, named("summaries-replaced", size, theme))
+        await compare_themes(it, "summaries-replaced", size)

@@ -14,7 +14,7 @@ from ctxtop.tui.screens.confirm import ConfirmScreen
 from ctxtop.tui.screens.welcome import WelcomeScreen
 from msgspec.structs import replace
 
-from .comparing import compare, every_look, named
+from .comparing import compare_themes, every_size
 from .support import Opened, opened
 
 if TYPE_CHECKING:
@@ -139,10 +139,9 @@ async def test_the_mouse_and_the_arrows_choose_too(demo: Stage) -> None:
         assert it.app.screen is it.app.fleet
 
 
-@every_look
-async def test_how_it_looks(demo: Stage, size: tuple[int, int], theme: str) -> None:
+@every_size
+async def test_how_it_looks(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:
-        it.app.theme = theme
         it.app.action_welcome()
         await it.until(lambda: is_welcome(it))
         # The folder's name differs from run to run.
@@ -151,4 +150,4 @@ async def test_how_it_looks(demo: Stage, size: tuple[int, int], theme: str) -> N
         ):
             line.update(words)  # type: ignore[attr-defined]
         await it.calm()
-        compare(it, named("welcome", size, theme))
+        await compare_themes(it, "welcome", size)
