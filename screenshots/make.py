@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from rich.cells import cell_len
-from stage import NOW, dress, staged
+from stage import NOW, dress, made, rested, staged
 
 HERE: Final = Path(__file__).parent
 FONT: Final = "DejaVu Sans Mono"
@@ -39,20 +39,37 @@ class Shot:
     keys: tuple[str, ...] = ()
 
 
-DOWN_TO_THE_LEADER: Final = ("j",) * 5
+FULLEST: Final = ("j",)
+LEADER: Final = ("j",) * 5
+"""Down to the session whose agents are told."""
+
 SHOTS: Final = (
-    Shot("fleet", (120, 40), DOWN_TO_THE_LEADER),
-    Shot("fleet-80x24", (80, 24), DOWN_TO_THE_LEADER),
-    Shot("sessions", (120, 26), ("z",)),
-    Shot("agents", (120, 14), (*"jjjj", "2", "z")),
-    Shot("summaries", (120, 30), ("3", "z")),
-    Shot("search", (120, 30), ("3", "slash", *"tests", "enter", "z")),
-    Shot("session", (100, 44), ("j", "enter")),
-    Shot("agent", (100, 36), (*"jjjj", "2", "j", "j", "enter")),
-    Shot("summary", (100, 36), ("3", "j", "j", "enter")),
-    Shot("help", (100, 40), ("question_mark",)),
+    Shot("fleet", (120, 40), LEADER),
+    Shot("fleet-80x24", (80, 24), LEADER),
+    Shot("fleet-grouped", (120, 40), ("o", *LEADER)),
+    Shot("fleet-filter", (120, 30), ("slash", *"level:notice+ !draft", "enter")),
+    Shot("session", (120, 40), (*FULLEST, "enter")),
+    Shot("session-80x24", (80, 24), (*FULLEST, "enter")),
+    Shot("session-evidence", (120, 40), (*FULLEST, "enter", "5")),
+    Shot("agents", (120, 40), ("j", "j", "j", "j", "A", "j", "j")),
+    Shot("agents-types", (120, 34), ("A", "2", "a", "a")),
+    Shot("agents-findings", (120, 34), ("A", "3", "a", "a")),
+    Shot("summaries", (120, 40), ("S",)),
+    Shot("summaries-search", (120, 40), ("S", "slash", *"wishlist", "enter")),
+    Shot("summaries-compare", (120, 40), ("S", "j", "space", "j", "space", "equals_sign")),
+    Shot("compact", (120, 40), (*FULLEST, "c", "j")),
+    Shot("compact-80x24", (80, 24), (*FULLEST, "c", "j")),
+    Shot("receipt", (120, 40), (*FULLEST, "c", "f")),
+    Shot("receipts", (120, 24), ("R",)),
+    Shot("policy", (120, 40), ("P",)),
+    Shot("log", (120, 40), ("L",)),
+    Shot("doctor", (120, 40), ("D",)),
+    Shot("palette", (120, 30), ("colon", *"agents")),
+    Shot("help", (120, 40), ("question_mark",)),
 )
-SAVES: Final = Shot("saves", (120, 40), ("m",))
+"""In this order: what one writes, those after it show."""
+
+SAVES: Final = Shot("saves", (120, 24), ("M",))
 """Of a folder that has sessions of a plugin as well: the last one."""
 
 
@@ -61,8 +78,10 @@ async def take(shot: Shot, theme: str, root: Path) -> str:
     async with staged(root, theme, shot.size) as (app, pilot):
         for key in shot.keys:
             await pilot.press(key)
-            await pilot.pause(0.2)
-        await pilot.pause(0.5)
+            await pilot.pause(0.3)
+        await rested(app, pilot)
+        app.clear_notifications()
+        await pilot.pause(0.2)
         return app.export_screenshot(title="ctxtop")
 
 
@@ -89,12 +108,12 @@ def save(name: str, svg: str) -> None:
 
 def main() -> None:
     """Make all of them, or those that are named."""
-    from ctxtop.collectors.demo import make_demo, make_saves
+    from ctxtop.collectors.demo import make_saves
 
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as top:
         dress(Path(top))
-        folder = make_demo(Path(top) / "claude", NOW)
+        folder = made(Path(top))
         for shot in (*SHOTS, SAVES):
             if wanted and shot.name not in wanted:
                 continue

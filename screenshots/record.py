@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from animation import Frame, animate
-from stage import NOW, dress, staged
+from stage import dress, made, staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +36,22 @@ class Scene:
 
 
 STORY: Final = (
-    Scene((), 2.0),
-    Scene(("j", "j", "j", "j", "j"), 1.6),
-    Scene(("g", "j"), 1.2),
-    Scene(("enter",), 3.0, work=1.5),
-    Scene(("escape",), 0.8),
+    Scene((), 2.5),
+    Scene(("j", "j", "j"), 1.2),
+    Scene(("s",), 1.8),
+    Scene(("enter",), 3.0, work=2.0),
+    Scene(("left", "left", "left", "left", "left", "left"), 1.6, between=0.3, work=0.8),
+    Scene(("end", "tab"), 2.5),
+    Scene(("c",), 3.0, work=2.5),
+    Scene(("j", "j"), 1.5),
+    Scene(("space",), 2.0, work=1.2),
+    Scene(("f",), 4.0, work=4.0),
+    Scene(("u",), 2.5),
+    Scene(("right", "enter"), 3.0, work=2.0),
+    Scene(("A",), 3.0, work=1.5),
+    Scene(("S",), 2.5, work=1.5),
 )
+"""The fullest session, what fills it, a plan, a fork, and all of it taken back."""
 
 
 async def record(root: Path) -> list[Frame]:
@@ -67,11 +77,9 @@ def lines(app: CtxtopApp) -> Iterator[tuple[Segment, ...]]:
 
 def main() -> None:
     """Make it."""
-    from ctxtop.collectors.demo import make_demo
-
     with tempfile.TemporaryDirectory() as top:
         dress(Path(top))
-        folder = make_demo(Path(top) / "claude", NOW)
+        folder = made(Path(top))
         frames = asyncio.run(record(folder.root))
     RECORDING.write_text(animate(frames, SIZE[0], BACKGROUND, "ctxtop"), encoding="utf-8")
     print(f"{RECORDING.name}: {len(frames)} frames, {RECORDING.stat().st_size >> 10} KiB")
