@@ -49,8 +49,9 @@ def all_bindings() -> tuple[Bound, ...]:
     """Import every screen and widget, and give their bindings; takes long, never at the start."""
     from . import screens, widgets
     from .app import CtxtopApp
+    from .navigating import Navigating
 
-    found: list[type[DOMNode]] = [CtxtopApp]
+    found: list[type[DOMNode]] = [CtxtopApp, Navigating]
     for package in (screens, widgets):
         for module in pkgutil.iter_modules(package.__path__):
             found += _declaring(import_module(f"{package.__name__}.{module.name}").__dict__)

@@ -37,7 +37,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._by_message: dict[str, Answer] = {}
-        self._superseded: list[tuple[str | None, bool, Usage]] = []
+        self._superseded: list[tuple[str, str | None, bool, Usage]] = []
 
     def add(
         self, offset: int, line: Glance, message: MessageGlance, *, sidechain: bool, tools: str
@@ -64,7 +64,7 @@ class Answers:
             )
             return
         if usage != answer.usage or message.model != answer.model:
-            self._superseded.append((answer.model, answer.sidechain, answer.usage))
+            self._superseded.append((message_id, answer.model, answer.sidechain, answer.usage))
         answer.last_offset = offset
         answer.model = message.model
         answer.usage = usage
@@ -82,8 +82,8 @@ class Answers:
     def superseded(self) -> tuple[PeakFact, ...]:
         """Hand over what earlier lines of an answer said and its last line does not."""
         return tuple(
-            PeakFact(clean_title(model or ""), sidechain, read_usage(usage)[1])
-            for model, sidechain, usage in self._superseded
+            PeakFact(message_id, clean_title(model or ""), sidechain, read_usage(usage)[1])
+            for message_id, model, sidechain, usage in self._superseded
         )
 
 

@@ -105,6 +105,7 @@ class ReportFact(msgspec.Struct, frozen=True, array_like=True):
 class PeakFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A context of a model, in tokens, that no answer's last line tells of."""
 
+    message_id: str
     model: str
     sidechain: bool
     context_tokens: int

@@ -69,6 +69,11 @@ STEP_UPSERT: Final = (
     "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" + _LATER_LINE.format(more="")
 )
 
+BEGUN: Final = (
+    "SELECT message_id, sidechain FROM response WHERE file_id = ? AND offset < ?"
+    " AND message_id IN (SELECT value FROM json_each(?))"
+)
+
 MODEL_USE_UPSERT: Final = (
     "INSERT INTO model_use (file_id, model, sidechain, peak_tokens) VALUES (?, ?, ?, ?)"
     " ON CONFLICT DO UPDATE SET peak_tokens = MAX(peak_tokens, excluded.peak_tokens)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from .database import open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
 from .inner_rows import insert_inner
 from .statements import (
+    BEGUN,
     END_CALL,
     FORGET_ADDITIONS,
     INSERT_ADDITION,
@@ -315,8 +317,18 @@ class Writer:
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
         insert_inner(self._connection, file_id, facts)
-        self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts))
+        begun = self._begun(file_id, facts)
+        self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts, begun))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
+
+    def _begun(self, file_id: int, facts: Facts) -> dict[str, bool]:
+        """Say of answers that earlier lines began whether those stood in a side chain."""
+        if not facts.responses:
+            return {}
+        names = json.dumps([each.message_id for each in facts.responses])
+        first = min(each.offset for each in facts.responses)
+        rows = self._connection.execute(BEGUN, (file_id, first, names))
+        return {row[0]: bool(row[1]) for row in rows}
 
 
 def _tokens(text: str, chars: int, counted: int) -> int:
@@ -324,12 +336,14 @@ def _tokens(text: str, chars: int, counted: int) -> int:
     return round(counted * max(1.0, chars / len(text))) if text else 0
 
 
-def _peaks(file_id: int, facts: Facts) -> list[tuple[int, str, bool, int]]:
+def _peaks(
+    file_id: int, facts: Facts, begun: Mapping[str, bool]
+) -> list[tuple[int, str, bool, int]]:
     peaks: dict[tuple[str, bool], int] = {}
     # However the lines are cut into readings, each has its part in the peak.
     said: tuple[ResponseFact | PeakFact, ...] = (*facts.responses, *facts.superseded)
     for seen in said:
-        key = seen.model, seen.sidechain
+        key = seen.model, begun.get(seen.message_id, seen.sidechain)
         peaks[key] = max(peaks.get(key, 0), seen.context_tokens)
     return [(file_id, *key, tokens) for key, tokens in peaks.items()]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import registry
+from ctxtop.collectors.demo import make_demo
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.cli import main
 from ctxtop.tui.places import Places
@@ -79,6 +80,13 @@ def stage(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stag
     root = tmp_path / "claude"
     (root / "projects").mkdir(parents=True)
     return Stage(Places(root, tmp_path / "state" / "store.db", chosen=True), clock)
+
+
+@pytest.fixture
+def untold(stage: Stage) -> Stage:
+    """The demo's sessions, of which no store knows anything yet."""
+    stage.sessions = make_demo(stage.root, NOW, pid=PID, proc_start="1").sessions
+    return stage
 
 
 @pytest.fixture(scope="session")

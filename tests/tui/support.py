@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 NOW: Final = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NOW_MS: Final = int(NOW.timestamp() * 1000)
 WIDE: Final = (120, 40)
+ROOMY: Final = (200, 40)
+"""Here a session's row has every column."""
 DEADLINE_S: Final = 10.0
 MOST_HOPS: Final = 100
 """More than any chain of messages has; a screen that never comes to rest is not waited for."""

@@ -299,7 +299,11 @@ def test_no_status_line_where_none_is_wanted(run: Callable[..., Ended], settings
 # --- nothing is installed by anything else ----------------------------------------------------
 
 ROOT = Path(__file__).parents[2]
-INSTALLERS = {ROOT / "tui" / "cli" / name for name in ("hooks_commands.py", "hooks_lines.py")}
+INSTALLERS = {
+    ROOT / "tui" / name
+    for name in ("cli/hooks_commands.py", "cli/hooks_lines.py", "installing.py", "actions.py", "policy_files.py")
+}
+"""The commands, the first-run screen, what was installed, and the word for what is not safe."""
 
 
 def test_no_other_module_knows_the_installer() -> None:

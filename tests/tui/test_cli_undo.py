@@ -80,7 +80,7 @@ def test_all_that_was_ever_done_is_listed(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(capsys, monkeypatch, "receipts", "--all") == 1
-    assert "no store" in capsys.readouterr().err
+    assert "cannot be opened" in capsys.readouterr().err
     assert run(capsys, monkeypatch, "scan") == 0
     assert run(capsys, monkeypatch, "receipts", "--all") == 0
     assert capsys.readouterr().out == "no actions yet\n"

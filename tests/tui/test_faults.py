@@ -11,7 +11,7 @@ from ctxtop.core.store.writer import Writer
 from ctxtop.tui import feed as feed_module
 from ctxtop.tui.feed import Feed
 
-from .support import just_opened, opened
+from .support import ROOMY, just_opened, opened
 from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def is_noted(it: Opened, *words: str) -> None:
 
 
 async def test_no_sessions_at_all(stage: Stage) -> None:
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         assert (
             f"No sessions yet in {stage.root}." in "".join(line.strip("│ ") for line in it.lines)
             or str(stage.root)[:40] in it.words
@@ -55,21 +55,21 @@ async def test_no_sessions_at_all(stage: Stage) -> None:
 async def test_no_folder_at_all(stage: Stage) -> None:
     (stage.root / "projects").rmdir()
     stage.root.rmdir()
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         assert "No sessions yet" in it.words
         append(session_file(stage.root, 1), prompt("There it is"), answer(9_000))
         await it.until(lambda: it.titles() == ["There it is"])
 
 
 async def test_a_store_that_another_program_holds(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ctxtop.core.store.database.BUSY_TIMEOUT_S", 0.05)
     monkeypatch.setattr("ctxtop.collectors.watch.RETRY_S", 0.05)
-    async with opened(demo) as it:
-        with sqlite3.connect(demo.places.store, isolation_level=None) as other:
+    async with opened(untold, ROOMY) as it:
+        with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
-            append(demo.titled("Move checkout").transcript, answer(134_000))
+            append(untold.titled("Move checkout").transcript, answer(134_000))
             await is_told(it, "another program holds it", "close that program", "tries again")
             other.execute("ROLLBACK")
         other.close()
@@ -77,11 +77,11 @@ async def test_a_store_that_another_program_holds(
         await it.until(lambda: "another program" not in it.trouble)
 
 
-async def test_leaving_while_another_program_holds_the_store(demo: Stage) -> None:
-    async with opened(demo) as it:
-        with sqlite3.connect(demo.places.store, isolation_level=None) as other:
+async def test_leaving_while_another_program_holds_the_store(untold: Stage) -> None:
+    async with opened(untold, ROOMY) as it:
+        with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
-            append(demo.titled("Move checkout").transcript, answer(134_000))
+            append(untold.titled("Move checkout").transcript, answer(134_000))
             await it.press("q")
             await it.until(lambda: not it.app.is_running, 5)
             other.execute("ROLLBACK")
@@ -89,16 +89,16 @@ async def test_leaving_while_another_program_holds_the_store(demo: Stage) -> Non
     assert it.app.return_code == 0
 
 
-async def test_a_full_disk_is_waited_for(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_waited_for(untold: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctxtop.collectors.watch.RETRY_S", 0.05)
     real = Writer.append
 
     def full(*_: Any) -> None:  # noqa: ANN401 -- whatever append takes
         raise sqlite_error(sqlite3.SQLITE_FULL, "database or disk is full")
 
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
         monkeypatch.setattr(Writer, "append", full)
-        append(demo.titled("Move checkout").transcript, answer(134_000))
+        append(untold.titled("Move checkout").transcript, answer(134_000))
         await is_told(it, "the disk is full", "free some space, nothing is lost")
         monkeypatch.setattr(Writer, "append", real)
         await it.until(lambda: "134 k" in it.words)
@@ -106,7 +106,7 @@ async def test_a_full_disk_is_waited_for(demo: Stage, monkeypatch: pytest.Monkey
 
 
 async def test_a_store_that_gets_damaged_is_made_again(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Writer.append
     raised: list[bool] = []
@@ -117,72 +117,72 @@ async def test_a_store_that_gets_damaged_is_made_again(
             raise sqlite_error(sqlite3.SQLITE_CORRUPT, "database disk image is malformed")
         real(self, *facts)
 
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
         monkeypatch.setattr(Writer, "append", damaged)
-        append(demo.titled("Move checkout").transcript, answer(134_000))
+        append(untold.titled("Move checkout").transcript, answer(134_000))
         await is_noted(it, "was damaged: moved to", "made again")
         await it.until(lambda: "134 k" in it.words)
         assert len(it.titles()) == 19
 
 
 async def test_a_store_that_can_never_be_written(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def readonly(*_: Any) -> None:  # noqa: ANN401
         raise sqlite_error(sqlite3.SQLITE_READONLY, "attempt to write a readonly database")
 
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
         monkeypatch.setattr(Writer, "append", readonly)
-        append(demo.titled("Move checkout").transcript, answer(134_000))
+        append(untold.titled("Move checkout").transcript, answer(134_000))
         await is_told(it, "it cannot be written", "--db", "start ctxtop again")
         await it.until(lambda: "ctxtop stopped" in it.status)
         await it.press("j", "enter")
         await it.reading()
 
 
-async def test_a_store_of_a_newer_version_is_moved_aside(demo: Stage) -> None:
-    Writer(demo.places.store).close()
-    with sqlite3.connect(demo.places.store) as newer:
+async def test_a_store_of_a_newer_version_is_moved_aside(untold: Stage) -> None:
+    Writer(untold.places.store).close()
+    with sqlite3.connect(untold.places.store) as newer:
         newer.execute(
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
             " VALUES ('ctxtop', 'm999_future', '2030-01-01')"
         )
     newer.close()
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
         await is_noted(it, "written by a newer ctxtop", "made again")
         assert len(it.titles()) == 19
 
 
-async def test_a_store_that_is_none_is_moved_aside(demo: Stage) -> None:
-    demo.places.store.parent.mkdir()
-    demo.places.store.write_bytes(b"garbage, and a lot of it. " * 1_000)
-    async with opened(demo) as it:
+async def test_a_store_that_is_none_is_moved_aside(untold: Stage) -> None:
+    untold.places.store.parent.mkdir()
+    untold.places.store.write_bytes(b"garbage, and a lot of it. " * 1_000)
+    async with opened(untold, ROOMY) as it:
         await is_noted(it, "damaged", "made again")
         assert len(it.titles()) == 19
-    (aside,) = demo.places.store.parent.glob("*.aside-*")
+    (aside,) = untold.places.store.parent.glob("*.aside-*")
     assert aside.read_bytes().startswith(b"garbage")
 
 
-async def test_a_store_of_another_folder_is_refused(demo: Stage) -> None:
-    writer = Writer(demo.places.store)
-    writer.claim(demo.root / "another")
+async def test_a_store_of_another_folder_is_refused(untold: Stage) -> None:
+    writer = Writer(untold.places.store)
+    writer.claim(untold.root / "another")
     writer.close()
-    async with just_opened(demo) as it:
+    async with just_opened(untold, ROOMY) as it:
         await is_told(it, "not live: the store", "holds the sessions of", "give another --db")
         await it.until(lambda: "ctxtop stopped" in it.status)
         assert "reading what" not in it.words
 
 
-async def test_a_store_that_cannot_be_made(demo: Stage) -> None:
-    demo.places.store.parent.write_text("a file where a folder should be")
-    async with just_opened(demo) as it:
+async def test_a_store_that_cannot_be_made(untold: Stage) -> None:
+    untold.places.store.parent.write_text("a file where a folder should be")
+    async with just_opened(untold, ROOMY) as it:
         await is_told(it, "not live: cannot make the store", "choose another place with --db")
         await it.until(lambda: "ctxtop stopped" in it.status)
         assert "reading what" not in it.words
 
 
-async def test_a_folder_that_cannot_be_read(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = next(path for path in (demo.root / "projects").iterdir() if "shop" in path.name)
+async def test_a_folder_that_cannot_be_read(untold: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = next(path for path in (untold.root / "projects").iterdir() if "shop" in path.name)
     real = os.scandir
     shut = [True]
 
@@ -193,7 +193,7 @@ async def test_a_folder_that_cannot_be_read(demo: Stage, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "scandir", scandir)
     monkeypatch.setattr("ctxtop.collectors.watch.RECONCILE_S", 0.2)
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
         await is_told(it, "cannot be read (Permission denied)", "check its permissions")
         assert 0 < len(it.titles()) < 19
         shut.clear()
@@ -202,9 +202,9 @@ async def test_a_folder_that_cannot_be_read(demo: Stage, monkeypatch: pytest.Mon
 
 
 async def test_a_transcript_that_cannot_be_read(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = demo.titled("Move checkout").transcript
+    closed = untold.titled("Move checkout").transcript
     real = os.open
     shut = [True]
 
@@ -215,7 +215,7 @@ async def test_a_transcript_that_cannot_be_read(
 
     monkeypatch.setattr(os, "open", opener)
     monkeypatch.setattr("ctxtop.collectors.watch.RECONCILE_S", 0.2)
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
         await is_told(it, "cannot be read (Permission denied)")
         assert len(it.titles()) == 18
         shut.clear()
@@ -223,10 +223,10 @@ async def test_a_transcript_that_cannot_be_read(
         await it.until(lambda: "cannot be read" not in it.trouble)
 
 
-async def test_bad_lines_stop_nothing(demo: Stage) -> None:
-    async with opened(demo) as it:
+async def test_bad_lines_stop_nothing(untold: Stage) -> None:
+    async with opened(untold, ROOMY) as it:
         append(
-            demo.titled("Move checkout").transcript,
+            untold.titled("Move checkout").transcript,
             b"not json at all\n",
             b'{"type":"assistant","message":7}\n',
             b"[1,2]\n",
@@ -239,13 +239,13 @@ async def test_bad_lines_stop_nothing(demo: Stage) -> None:
 
 
 async def test_a_fault_of_ours_in_the_collector_is_told(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: Collector) -> None:
         raise ValueError("a [/foo] fault of ours")
 
     monkeypatch.setattr(Collector, "scan", broken)
-    async with just_opened(demo) as it:
+    async with just_opened(untold, ROOMY) as it:
         await is_told(it, "ValueError: a [/foo] fault of ours", "please report it")
         await it.until(lambda: "ctxtop stopped" in it.status)
         await it.press("question_mark", "escape")
@@ -253,9 +253,9 @@ async def test_a_fault_of_ours_in_the_collector_is_told(
 
 
 async def test_a_fault_of_ours_in_the_reader_is_told(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(demo) as it:
+    async with opened(untold, ROOMY) as it:
 
         def broken(*_: Any) -> None:  # noqa: ANN401
             raise ValueError("a fault of the reader")
@@ -266,13 +266,13 @@ async def test_a_fault_of_ours_in_the_reader_is_told(
 
 
 async def test_a_store_that_is_removed_under_us(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_module, "TICK_S", 0.1)
-    async with opened(demo) as it:
-        for path in demo.places.store.parent.iterdir():
+    async with opened(untold, ROOMY) as it:
+        for path in untold.places.store.parent.iterdir():
             path.unlink()
-        append(demo.titled("Move checkout").transcript, answer(134_000))
+        append(untold.titled("Move checkout").transcript, answer(134_000))
         await is_told(it, "not live: store", "it cannot be opened", "then start ctxtop again")
         await it.press("j", "k", "z", "z")
         assert len(it.titles()) == 19
@@ -281,7 +281,7 @@ async def test_a_store_that_is_removed_under_us(
 async def test_two_troubles_are_told_one_after_the_other(stage: Stage) -> None:
     from ctxtop.collectors.folder import Trouble
 
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         fleet = it.app.fleet
         fleet.show_trouble(Trouble("a", "first", "do this"))
         fleet.show_trouble(Trouble("b", "second", "do that"))

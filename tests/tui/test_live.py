@@ -13,7 +13,7 @@ from ctxtop.collectors.demo import DemoFolder, DemoWriter
 from ctxtop.tui.feed import Feed
 from ctxtop.tui.messages import ViewChanged
 
-from .support import NOW, opened
+from .support import NOW, ROOMY, opened
 from .writing import agent_files, answer, append, boundary, launch, prompt, returned, session_file
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def row_of(it: Opened, session: DemoSession) -> str:
     return it.rows()[session.session_id]
 
 
-async def test_a_new_answer_changes_its_row(demo: Stage) -> None:
-    climbs = demo.titled("Move checkout")
-    async with opened(demo) as it:
+async def test_a_new_answer_changes_its_row(untold: Stage) -> None:
+    climbs = untold.titled("Move checkout")
+    async with opened(untold, ROOMY) as it:
         assert "128 k of 200 k" in row_of(it, climbs)
         append(climbs.transcript, answer(133_700))
         await it.until(lambda: "134 k of 200 k" in row_of(it, climbs), SOON_S)
@@ -43,12 +43,12 @@ async def test_a_new_answer_changes_its_row(demo: Stage) -> None:
 async def test_what_grew_before_the_start_says_nothing_of_the_lag(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill it", 0), answer(100_000, 0))
-    async with opened(stage):
+    async with opened(stage, ROOMY):
         pass
     append(path, answer(120_000, 1))
     an_hour_ago = path.stat().st_mtime - 3_600
     os.utime(path, (an_hour_ago, an_hour_ago))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         assert "120 k of 200 k" in it.words
         assert "lag" not in it.status
         append(path, answer(130_000, 2))
@@ -56,12 +56,12 @@ async def test_what_grew_before_the_start_says_nothing_of_the_lag(stage: Stage) 
         assert "lag 0." in it.status
 
 
-async def test_a_half_written_line_is_waited_for(demo: Stage) -> None:
-    climbs = demo.titled("Move checkout")
-    async with opened(demo) as it:
+async def test_a_half_written_line_is_waited_for(untold: Stage) -> None:
+    climbs = untold.titled("Move checkout")
+    async with opened(untold, ROOMY) as it:
         half = '{"type":"assistant","message":{"id":"x","model":"claude-haiku-4-5"'
         append(climbs.transcript, half.encode())
-        append(demo.titled("Fix the flaky").transcript, answer(174_000))
+        append(untold.titled("Fix the flaky").transcript, answer(174_000))
         await it.until(lambda: "174 k" in it.words, SOON_S)
         assert "128 k of 200 k" in row_of(it, climbs)
 
@@ -69,7 +69,7 @@ async def test_a_half_written_line_is_waited_for(demo: Stage) -> None:
 async def test_each_level_is_told_once(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill [/foo] it", 0), answer(100_000, 0))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         levels = ("notice: 70 %", "warning: 80 %", "high: 85 %", "emergency: 95 %")
         for number, tokens in enumerate((140_000, 160_000, 170_000, 190_000), start=1):
             append(path, answer(tokens))
@@ -85,7 +85,7 @@ async def test_each_level_is_told_once(stage: Stage) -> None:
 async def test_of_several_levels_at_once_the_highest_is_told(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill it", 0), answer(100_000, 0))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         append(path, answer(192_000))
         await it.until(lambda: it.toasts, SOON_S)
         await nothing_more(it)
@@ -94,9 +94,9 @@ async def test_of_several_levels_at_once_the_highest_is_told(stage: Stage) -> No
         assert "96 % of the window is in use" in toast
 
 
-async def test_what_was_reached_before_the_start_is_not_told(demo: Stage) -> None:
-    full = demo.titled("Fix the flaky")
-    async with opened(demo) as it:
+async def test_what_was_reached_before_the_start_is_not_told(untold: Stage) -> None:
+    full = untold.titled("Fix the flaky")
+    async with opened(untold, ROOMY) as it:
         append(full.transcript, answer(163_900))
         await it.until(lambda: "164 k" in row_of(it, full), SOON_S)
         append(full.transcript, answer(165_900))
@@ -108,7 +108,7 @@ async def test_what_was_reached_before_the_start_is_not_told(demo: Stage) -> Non
 async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill it", 0), answer(100_000, 0))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         append(path, answer(150_000, 1))
         await it.until(lambda: len(it.toasts) == 1, SOON_S)
         append(path, boundary(8_000, 2))
@@ -125,7 +125,7 @@ async def test_a_level_is_told_when_another_ctxtop_stored_it(
 ) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill it", 0), answer(100_000, 0))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         # Its collector was faster: ours says nothing, and the store has changed.
         monkeypatch.setattr(Feed, "changed", lambda *_: None)
         append(path, answer(165_000))
@@ -137,7 +137,7 @@ async def test_a_level_is_told_when_another_ctxtop_stored_it(
 async def test_a_very_large_window_and_an_agent_have_words_of_their_own(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Fill it", 0), answer(100_000, 0, LARGE))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         append(path, answer(410_000, 1, LARGE))
         await it.until(lambda: it.toasts, SOON_S)
         assert it.toasts == ["notice: 400 k tokens reached\nFill it\n41 % of the window is in use"]
@@ -147,7 +147,7 @@ async def test_a_very_large_window_and_an_agent_have_words_of_their_own(stage: S
 
 
 async def test_a_new_session_appears(stage: Stage) -> None:
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         assert "No sessions yet" in it.words
         append(session_file(stage.root, 1), prompt("First of all"), answer(20_000))
         await it.until(lambda: it.titles() == ["First of all"], SOON_S)
@@ -162,7 +162,7 @@ async def test_a_new_session_appears(stage: Stage) -> None:
 async def test_an_agent_appears_in_the_tree_and_its_result_below_summaries(stage: Stage) -> None:
     path = session_file(stage.root, 1)
     append(path, prompt("Lead", 0), answer(20_000, 0))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         assert "no agents in this session" in it.words
         meta = {"agentType": "reviewer", "description": "look twice", "toolUseId": "toolu_1"}
         append(path, launch("toolu_1", "reviewer", "look twice", 21_000))
@@ -186,7 +186,7 @@ async def test_a_name_of_the_same_agent_twice_is_shown_twice(stage: Stage) -> No
         path = session_file(stage.root, 1, project)
         append(path, prompt("Moved", 0), launch("toolu_1", "reviewer", "look", 21_000))
         agent_files(path, "leader", meta, prompt("do it"), answer(30_000))
-    async with opened(stage) as it:
+    async with opened(stage, ROOMY) as it:
         assert it.titles() == ["Moved"]
         await it.until(lambda: "reviewer" in it.words)
         await it.press("2", "j", "enter")
@@ -194,9 +194,9 @@ async def test_a_name_of_the_same_agent_twice_is_shown_twice(stage: Stage) -> No
         assert "reviewer" in it.lines[0]
 
 
-async def test_the_mark_stays_on_its_session_while_the_order_changes(demo: Stage) -> None:
-    climbs, marked = demo.titled("Move checkout"), demo.titled("Split the ingest worker from")
-    async with opened(demo) as it:
+async def test_the_mark_stays_on_its_session_while_the_order_changes(untold: Stage) -> None:
+    climbs, marked = untold.titled("Move checkout"), untold.titled("Split the ingest worker from")
+    async with opened(untold, ROOMY) as it:
         await it.mark("Split the ingest worker from")
         before = it.pane("sessions").rows.highlighted
         append(marked.transcript, answer(950_000, model="claude-opus-5-5"))
@@ -209,17 +209,17 @@ async def test_the_mark_stays_on_its_session_while_the_order_changes(demo: Stage
         assert it.pane("sessions").key == marked.session_id
 
 
-async def test_the_mark_goes_to_the_first_when_its_session_is_filtered_out(demo: Stage) -> None:
-    async with opened(demo) as it:
+async def test_the_mark_goes_to_the_first_when_its_session_is_filtered_out(untold: Stage) -> None:
+    async with opened(untold, ROOMY) as it:
         await it.mark("Ship the wishlist")
         await it.press("slash", *"notes", "enter")
         await it.settle()
         assert it.pane("sessions").rows.highlighted == 0
 
 
-async def test_paused_it_stands_still_and_then_shows_what_came(demo: Stage) -> None:
-    climbs = demo.titled("Move checkout")
-    async with opened(demo) as it:
+async def test_paused_it_stands_still_and_then_shows_what_came(untold: Stage) -> None:
+    climbs = untold.titled("Move checkout")
+    async with opened(untold, ROOMY) as it:
         await it.press("p")
         assert "paused" in it.status
         append(climbs.transcript, answer(139_000))
@@ -238,8 +238,8 @@ async def test_paused_it_stands_still_and_then_shows_what_came(demo: Stage) -> N
         assert "live" in it.status
 
 
-async def test_paused_one_may_still_look_around(demo: Stage) -> None:
-    async with opened(demo) as it:
+async def test_paused_one_may_still_look_around(untold: Stage) -> None:
+    async with opened(untold, ROOMY) as it:
         await it.press("p")
         await it.press(*"jjjjj")
         await it.until(lambda: "▾ Ship the" in "".join(it.rows("agents").values()))
@@ -247,17 +247,17 @@ async def test_paused_one_may_still_look_around(demo: Stage) -> None:
         await it.until(lambda: 0 < len(it.rows("summaries")) < 15)
 
 
-async def test_ages_go_on_while_nothing_happens(demo: Stage) -> None:
-    async with opened(demo) as it:
-        assert " 38 s" in row_of(it, demo.titled("Ship the wishlist"))
-        demo.clock.ms += 3_600_000
+async def test_ages_go_on_while_nothing_happens(untold: Stage) -> None:
+    async with opened(untold, ROOMY) as it:
+        assert " 38 s" in row_of(it, untold.titled("Ship the wishlist"))
+        untold.clock.ms += 3_600_000
         it.app.fleet.draw()
         await it.calm()
-        assert " 1 h" in row_of(it, demo.titled("Ship the wishlist"))
+        assert " 1 h" in row_of(it, untold.titled("Ship the wishlist"))
 
 
-async def test_it_comes_to_rest_when_nothing_happens(demo: Stage) -> None:
-    async with opened(demo) as it:
+async def test_it_comes_to_rest_when_nothing_happens(untold: Stage) -> None:
+    async with opened(untold, ROOMY) as it:
         before, spent = -1, 0.0
         for _ in range(10):  # a slow machine has not yet done what it began
             if before == len(it.messages):
@@ -271,16 +271,16 @@ async def test_it_comes_to_rest_when_nothing_happens(demo: Stage) -> None:
 
 
 @pytest.mark.slow
-async def test_the_demo_s_own_writer_is_followed_for_a_round(demo: Stage) -> None:
-    writer = DemoWriter(DemoFolder(demo.root, demo.sessions))
-    async with opened(demo) as it:
+async def test_the_demo_s_own_writer_is_followed_for_a_round(untold: Stage) -> None:
+    writer = DemoWriter(DemoFolder(untold.root, untold.sessions))
+    async with opened(untold, ROOMY) as it:
         for _ in range(40):
             writer.step(NOW + timedelta(seconds=1))
         await it.until(lambda: it.toasts, SOON_S)
         for _ in range(90):
             writer.step(NOW + timedelta(seconds=1))
-        await it.until(lambda: agents_of(it, demo.titled("Search p95")) > 3, SOON_S)
-        await it.until(lambda: "↻1" in row_of(it, demo.titled("Move checkout")), SOON_S)
+        await it.until(lambda: agents_of(it, untold.titled("Search p95")) > 3, SOON_S)
+        await it.until(lambda: "↻1" in row_of(it, untold.titled("Move checkout")), SOON_S)
         await it.mark("Search p95")
         assert len(it.rows("agents")) > 2
 

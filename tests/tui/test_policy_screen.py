@@ -308,7 +308,6 @@ async def test_how_it_looks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: tuple[int, int],
-    theme: str,
 ) -> None:
     hide_paths(demo, monkeypatch, tmp_path)
     async with opened(demo, size) as it:
@@ -324,7 +323,6 @@ async def test_how_a_change_looks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: tuple[int, int],
-    theme: str,
 ) -> None:
     hide_paths(demo, monkeypatch, tmp_path)
     async with opened(demo, size) as it:

@@ -61,7 +61,7 @@ async def served(folder: Path) -> AsyncIterator[Served]:
         *(sys.executable, "-m", "ctxtop", "serve"),
         *("--config-dir", str(folder / "claude"), "--db", str(folder / "state" / "s.db")),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "HOME": str(folder)},
+        env={**os.environ, "HOME": str(folder), "CTXTOP_POLICY_UI__WELCOME": "false"},
     )
     try:
         assert process.stdout is not None

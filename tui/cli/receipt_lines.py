@@ -29,10 +29,10 @@ _LIST: Final = (
     Column("when", rank=1),
     Column("session"),
     Column("mode"),
-    Column("what", flexible=True, rank=2),
+    Column("what", flexible=True, rank=3),
     Column("freed", right=True),
     Column("state"),
-    Column("by", rank=3),
+    Column("by", rank=2),
 )
 
 _OPERATIONS: Final = (*OPERATION, Column("undone"))
