@@ -40,7 +40,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test reads the machine's own folders, colours or timezone."""
     # CTXTOP_SHARED stays: it names recorded transcripts for the tests that read them.
-    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+    folders = ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB")
+    # Where tests run side by side the size of a terminal is set, which none of them has.
+    for name in (*folders, "NO_COLOR", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -421,7 +421,7 @@ async def test_hostile_words_are_shown_as_they_are(stage: Stage) -> None:
         await it.press("escape", "x")
         assert is_harmless(it)
         await it.press("ctrl+y")
-        assert "\\[link=http://e.x\\]" in it.app.clipboard
+        await it.until(lambda: "\\[link=http://e.x\\]" in it.app.clipboard)
 
 
 @every_size

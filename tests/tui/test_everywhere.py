@@ -21,6 +21,8 @@ from .test_ascii import plainly
 from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
+    from textual.geometry import Region
+
     from .support import Opened, Stage
 
 MOVES: Final = ("j", "k", "G", "g", "ctrl+d", "ctrl+u", "tab", "shift+tab")
@@ -54,9 +56,17 @@ async def test_every_page_by_keys_alone(demo: Stage) -> None:
 
 
 async def click_footer(it: Opened, action: str) -> None:
-    footer = it.app.screen.query_one(Footer)
-    key = next(each for each in footer.query(FooterKey) if each.action.endswith(action))
-    await it.pilot.click(key)
+    def place() -> Region | None:
+        # The footer is made anew whenever what can be done has changed.
+        keys = it.app.screen.query_one(Footer).query(FooterKey)
+        regions = (each.region for each in keys if each.action.endswith(action))
+        return next((region for region in regions if region), None)
+
+    await it.until(place)
+    await it.calm()
+    region = place()
+    assert region is not None
+    await it.pilot.click(offset=(region.x + 1, region.y))
 
 
 async def test_every_page_by_mouse_alone(demo: Stage) -> None:

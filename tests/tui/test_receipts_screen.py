@@ -73,7 +73,7 @@ async def test_a_fork_stands_in_the_list_and_is_undone_there(demo: Stage) -> Non
         assert it.app.clipboard == receipt_id
         await it.press("u")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
-        assert "The session and the fork both stay" in " ".join(it.words.split())
+        await it.until(lambda: "The session and the fork" in it.words and "both stay." in it.words)
         await it.press("enter")
         assert kept(demo)[0].state == "done"
         await it.press("u")
@@ -209,7 +209,7 @@ async def test_what_another_ctxtop_does_appears_and_the_mark_stays(demo: Stage) 
         found = plan_page._planned  # type: ignore[attr-defined]
         from ctxtop.tui.applying import subject_for
 
-        session = plan_page._session  # type: ignore[attr-defined]
+        session = plan_page.session  # type: ignore[attr-defined]
         apply_plan(found.plan, Mode.FORK, subject_for(demo.places, session))
         await it.until(lambda: len(rows(it)) == 2)
         assert screen.query_one(RowList).key == before
