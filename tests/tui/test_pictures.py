@@ -48,7 +48,7 @@ async def test_the_fleet_while_a_filter_is_typed(demo: Stage) -> None:
         await counted(it)
         await it.press("slash", *"live: is:")
         it.app.fleet.query_one(FilterInput).cursor_blink = False
-        await it.calm()
+        await it.settle()
         compare(it, "fleet-filter")
 
 

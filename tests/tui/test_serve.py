@@ -41,17 +41,22 @@ class Served:
 
     @property
     def dashboards(self) -> list[psutil.Process]:
-        return [
-            each
-            for each in psutil.Process(self.process.pid).children(recursive=True)
-            if "--config-dir" in each.cmdline()
-        ]
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [each for each in children if is_dashboard(each)]
 
     async def until_dashboards(self, count: int) -> None:
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while len(self.dashboards) != count:
             assert asyncio.get_running_loop().time() < end, self.dashboards
             await asyncio.sleep(0.05)
+
+
+def is_dashboard(process: psutil.Process) -> bool:
+    try:
+        return "--config-dir" in process.cmdline()
+    except psutil.Error:
+        # It ended meanwhile.
+        return False
 
 
 @asynccontextmanager
