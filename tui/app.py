@@ -70,7 +70,7 @@ class CtxtopApp(Navigating):
             tooltip="dark, light, colour-blind-safe, high contrast",
             id="theme",
         ),
-        Binding("u", "undo", "Undo", tooltip="take back what was done last", id="undo"),
+        Binding("u", "undo", "Undo", show=False, tooltip="take back what was done last", id="undo"),
         Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
     ]
 

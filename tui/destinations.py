@@ -23,7 +23,6 @@ class Destination:
     tooltip: str
     make: Callable[[Navigating], Page | None]
     """Its module is imported only now; None where there is nothing that it could show."""
-    in_footer: bool = False
 
 
 def _saves(app: Navigating) -> Page:
@@ -98,14 +97,7 @@ DESTINATIONS: Final = (
     Destination(
         "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries
     ),
-    Destination(
-        "compact",
-        "c",
-        "Compact",
-        "plan how to make this session smaller",
-        _compact,
-        in_footer=True,
-    ),
+    Destination("compact", "c", "Compact", "plan how to make this session smaller", _compact),
     Destination("recover", "r", "Recover", "mend a session that is too long", _recover),
     Destination("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts),
     Destination("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves),

@@ -58,7 +58,7 @@ class Navigating(App[None]):
                 each.key,
                 f"go('{each.name}')",
                 each.title,
-                show=each.in_footer,
+                show=False,
                 tooltip=each.tooltip,
                 id=each.name,
             )

@@ -40,7 +40,7 @@ SUMMARY_KEYS: Final = (
         id="replaced",
     ),
     Binding("y", "copy", "Copy", show=False, tooltip="copy the text", id="copy"),
-    Binding("x", "export", "Export", tooltip="export as Markdown", id="export"),
+    Binding("x", "export", "Export", show=False, tooltip="export as Markdown", id="export"),
     Binding("z", "zoom", "Zoom", show=False, tooltip="this pane alone, or both again", id="zoom"),
     Binding("1", "pane('list')", "List", show=False, tooltip="the list", id="pane_1"),
     Binding("2", "pane('text')", "Text", show=False, tooltip="the text", id="pane_2"),

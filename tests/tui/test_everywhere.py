@@ -55,6 +55,10 @@ async def test_every_page_by_keys_alone(demo: Stage) -> None:
         assert {"session", "agent", "summary", "saves"} <= set(reached)
 
 
+MOST_KEYS: Final = 8
+"""In a footer: more are not read."""
+
+
 async def click_footer(it: Opened, action: str) -> None:
     def place() -> Region | None:
         # The footer is made anew whenever what can be done has changed.
@@ -94,6 +98,17 @@ async def test_every_page_by_mouse_alone(demo: Stage) -> None:
         await it.until(lambda: is_there(it))
         await it.pilot.click(it.app.screen.query_one(Crumbs), offset=(2, 0))
         await it.until(lambda: it.app.screen is it.app.fleet)
+
+
+async def test_no_page_has_more_keys_in_its_footer_than_one_reads(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.mark("Ship the wishlist")
+        for way in WAYS:
+            if await go(it, way):
+                shown = it.app.screen.query_one(Footer).query(FooterKey)
+                names = [each.description for each in shown]
+                assert len(names) <= MOST_KEYS, (way.name, names)
+                await back(it)
 
 
 async def test_every_page_lives_through_every_size(demo: Stage) -> None:

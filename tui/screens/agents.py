@@ -65,13 +65,17 @@ class AgentsScreen(Page):
         ),
         Binding("a", "scope", "Scope", tooltip="of this session, the live ones, all", id="scope"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="filter", id="filter"),
-        Binding("v", "broke", "Broke", tooltip="only those that broke a rule", id="broke"),
+        Binding(
+            "v", "broke", "Broke", show=False, tooltip="only those that broke a rule", id="broke"
+        ),
         Binding("s", "sort", "Sort", show=False, tooltip="sort: started, newest …", id="sort"),
         Binding(
             "left", "fold", "Fold", show=False, tooltip="fold, or go to what it is below", id="fold"
         ),
         Binding("right", "unfold", "Unfold", show=False, tooltip="unfold", id="unfold"),
-        Binding("y", "copy", "Copy", tooltip="copy the result, or the finding", id="copy"),
+        Binding(
+            "y", "copy", "Copy", show=False, tooltip="copy the result, or the finding", id="copy"
+        ),
         Binding("x", "export", "Export", tooltip="export what is shown as Markdown", id="export"),
         Binding("z", "zoom", "Zoom", show=False, tooltip="the report alone, or both", id="zoom"),
         Binding("escape", "back", "Back", key_display="Esc", tooltip="back", id="back"),

@@ -64,7 +64,7 @@ class CompactScreen(ActingPage):
         Binding(
             "space", "switch", "On/off", tooltip="this operation or strategy on or off", id="switch"
         ),
-        Binding("a", "all", "All", tooltip="all operations on or off", id="all"),
+        Binding("a", "all", "All", show=False, tooltip="all operations on or off", id="all"),
         Binding(
             "right", "show", "Text", show=False, tooltip="its text, and what replaces it", id="text"
         ),

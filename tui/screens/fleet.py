@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Footer
 
 from ..filling import compose
 from ..filter_completion import choices_of
+from ..fleet_keys import FLEET_KEYS
 from ..fleet_standing import empty_words, notes_of, standing_of
 from ..formats import one_line
 from ..selection import Arranged, arrange
@@ -32,6 +32,7 @@ from .page import Page
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
     from ...collectors.folder import Trouble
     from ...collectors.listener import Progress
@@ -51,49 +52,7 @@ class FleetScreen(Arranging):
     CSS_PATH = Path(__file__).with_name("fleet.tcss")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (SMALL[1], "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *ARRANGING_KEYS,
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            key_display="/",
-            tooltip="filter sessions; in the summaries: search all",
-            id="filter",
-        ),
-        Binding(
-            "p",
-            "pause",
-            "Pause",
-            show=False,
-            tooltip="stand still, or go on; nothing is missed",
-            id="pause",
-        ),
-        Binding(
-            "y",
-            "copy",
-            "Copy",
-            show=False,
-            tooltip="copy: ids of sessions, a result, a summary",
-            id="copy",
-        ),
-        Binding("z", "zoom", "Zoom", show=False, tooltip="this pane alone, or all", id="zoom"),
-        Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="pane_1"),
-        Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="pane_2"),
-        Binding(
-            "3", "pane('summaries')", "Summaries", show=False, tooltip="summaries", id="pane_3"
-        ),
-        Binding("4", "pane('fills')", "Fills", show=False, tooltip="what fills it", id="pane_4"),
-        Binding(
-            "escape",
-            "back",
-            "Back",
-            show=False,
-            key_display="Esc",
-            tooltip="back: zoom, filter, marks, then to the sessions",
-            id="back",
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*ARRANGING_KEYS, *FLEET_KEYS]
 
     paused: reactive[bool] = reactive(False)  # noqa: FBT003
     search: reactive[str] = reactive("")

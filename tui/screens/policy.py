@@ -66,6 +66,7 @@ class PolicyScreen(Page):
             "o",
             "project",
             "Project",
+            show=False,
             tooltip="of the marked session's project, or of all",
             id="policy_project",
         ),

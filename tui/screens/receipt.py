@@ -55,7 +55,14 @@ class ReceiptScreen(Page):
         ),
         Binding("u", "undo", "Undo", tooltip="take back what is marked, or all of it", id="undo"),
         Binding("v", "check", "Check", tooltip="try out whether it can be taken back", id="check"),
-        Binding("y", "copy", "Copy", tooltip="copy the command that goes on with it", id="copy"),
+        Binding(
+            "y",
+            "copy",
+            "Copy",
+            show=False,
+            tooltip="copy the command that goes on with it",
+            id="copy",
+        ),
     ]
 
     def __init__(self, receipt_id: str, title: str, ticked: int | None = None) -> None:

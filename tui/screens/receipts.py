@@ -56,7 +56,7 @@ class ReceiptsScreen(Page):
             tooltip="try out of each whether it can be taken back",
             id="check",
         ),
-        Binding("y", "copy", "Copy", tooltip="copy the receipt's id", id="copy"),
+        Binding("y", "copy", "Copy", show=False, tooltip="copy the receipt's id", id="copy"),
     ]
 
     def __init__(self) -> None:

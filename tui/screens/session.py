@@ -74,6 +74,7 @@ class SessionScreen(Page):
             "tab",
             "next_part(1)",
             "Next",
+            show=False,
             key_display="⇥",
             tooltip="the next part",
             id="next_part",
