@@ -42,7 +42,14 @@ class ActingPage(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fork", "Fork", tooltip="write a fork; the session stays as it is", id="fork"),
         Binding("i", "in_place", "In place", tooltip="change the session itself", id="in_place"),
-        Binding("d", "ask", "/compact", tooltip="let Claude Code do it: /compact", id="ask_client"),
+        Binding(
+            "d",
+            "ask",
+            "/compact",
+            show=False,
+            tooltip="let Claude Code do it: /compact",
+            id="ask_client",
+        ),
     ]
 
     def __init__(self, session: Session, crumb: str) -> None:
