@@ -157,6 +157,8 @@ async def test_the_place_is_kept_while_data_changes(demo: Stage) -> None:
         for number, way in enumerate(WAYS):
             if not await go(it, way):
                 continue
+            if way.name in {"session", "agent", "summary"}:
+                await it.reading()
             await it.press("G")
             await it.calm()
             focused = it.app.focused
