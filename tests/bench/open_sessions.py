@@ -57,5 +57,6 @@ def environ(top: Path, root: Path) -> dict[str, str]:
         "COLORTERM": "truecolor",
         "LANG": "C.UTF-8",
         "CTXTOP_CONFIG_DIR": str(root),
+        "CTXTOP_POLICY_UI__WELCOME": "false",
         "CTXTOP_DB": str(top / "state" / "store.db"),
     }
