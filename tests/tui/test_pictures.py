@@ -40,6 +40,7 @@ async def test_the_fleet_by_projects(demo: Stage, size: tuple[int, int]) -> None
         await it.press("b", "o", "space")
         await it.mark("Ledger")
         await it.press("left")
+        await it.settle()
         await compare_themes(it, "fleet-grouped", size)
 
 
