@@ -109,8 +109,9 @@ def _eighths(ratio: float | None, cells: int) -> int:
 
 
 def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
-    marked: tuple[str, str] = (MARK, "$bar-mark")
-    marks = dict.fromkeys(mark_cells(context.lines, cells), marked)
+    marks: dict[int, tuple[str, str]] = {}
+    for cell in mark_cells(context.lines, cells):
+        marks[cell] = (MARK, "$bar-mark")
     trigger = context.trigger.tokens if context.trigger else None
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
