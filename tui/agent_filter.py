@@ -9,7 +9,6 @@ broke:                             that broke the rule
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ..core.agents import AgentStatus
@@ -17,6 +16,7 @@ from ..core.compliance.codes import FAILED
 from ..core.compliance.cost import CHARS_A_TOKEN
 from ..core.compliance.findings import labels
 from .compliance_words import WORDS
+from .cycled import Cycled
 from .formats import model
 
 if TYPE_CHECKING:
@@ -34,19 +34,13 @@ BROKE: Final = "broke:"
 _STATES: Final = {AgentStatus.COMPLETED: "completed done"}
 
 
-class AgentOrder(Enum):
+class AgentOrder(Cycled):
     """How those that one agent started are sorted; `s` goes from one to the next."""
 
     STARTED = "as started"
     NEWEST = "newest"
     FULLEST = "fullest"
     LARGEST = "largest result"
-
-    @property
-    def next(self) -> AgentOrder:
-        """The order that `s` chooses."""
-        orders = list(AgentOrder)
-        return orders[(orders.index(self) + 1) % len(orders)]
 
 
 def choose_agents(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from .cycled import Cycled
 from .formats import NOTHING, fit, fit_right
 from .notices import Weight
 
@@ -32,18 +32,12 @@ SIGNS: Final = {
 """How bad an entry is: never told by colour alone."""
 
 
-class Least(Enum):
+class Least(Cycled):
     """Which entries are shown."""
 
     ALL = Weight.NOTE
     WARNINGS = Weight.WARNING
     TROUBLES = Weight.TROUBLE
-
-    @property
-    def next(self) -> Least:
-        """The one that the next press of its key leads to."""
-        each = list(Least)
-        return each[(each.index(self) + 1) % len(each)]
 
     @property
     def words(self) -> str:

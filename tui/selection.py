@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ..core.fleet import by_name, by_need, by_newest, fullness
 from ..core.sessions import Session, Status
+from .cycled import Cycled
 from .session_filter import EVERYTHING, Filter, Seen, read_filter
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ HEADING: Final = "/"
 """Begins a heading's key; a session's id is a file's name, which never has it."""
 
 
-class Order(Enum):
+class Order(Cycled):
     """How the sessions are sorted; `s` goes from one to the next."""
 
     NEED = "need"
@@ -31,12 +31,6 @@ class Order(Enum):
     RULE = "broken rules"
     COMPACTED = "compactions"
     NAME = "name"
-
-    @property
-    def next(self) -> Order:
-        """The order that `s` chooses."""
-        orders = list(Order)
-        return orders[(orders.index(self) + 1) % len(orders)]
 
     @property
     def column(self) -> str:

@@ -32,7 +32,8 @@ def serve(context: click.Context, *, port: int) -> int:
     ends it.
     """
     try:
-        from ..web.guard import LOOPBACK, new_token
+        from ...core.loopback import LOOPBACK
+        from ..web.guard import new_token
         from ..web.serve import serve as run
     except ModuleNotFoundError as error:
         if error.name not in {"aiohttp", "textual_serve"}:

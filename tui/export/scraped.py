@@ -8,13 +8,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Final
 
+from ...core.loopback import LOOPBACK, own_hosts
 from .as_prometheus import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-LOOPBACK: Final = "127.0.0.1"
-"""The only address that is listened to; for another machine there is `ssh -L`."""
 
 PATH: Final = "/metrics"
 
@@ -23,8 +21,6 @@ PATIENCE_S: Final = 10.0
 
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
-
-_NAMES: Final = (LOOPBACK, "localhost")
 
 
 class MetricsServer(ThreadingHTTPServer):
@@ -51,11 +47,8 @@ class MetricsServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}{PATH}"
 
     def refuses(self, host: str, authorization: str) -> int | None:
-        """Give the status of a refusal, or None.
-
-        The host: a page of another site whose name was made to lead here names its own.
-        """
-        if host not in {f"{name}:{self.server_address[1]}" for name in _NAMES}:
+        """Give the status of a refusal, or None."""
+        if host not in own_hosts(self.server_address[1]):
             return FORBIDDEN
         if self._token is None:
             return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+from ...core.loopback import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ def check_endpoint(url: str, *, allow_remote: bool) -> None:
         scheme = host = ""
     if not host or scheme not in {"http", "https"}:
         raise NotSentError(f"{url!r} is no address: give http://127.0.0.1:4318/v1/metrics")
-    if not _is_loopback(host) and not allow_remote:
+    if not is_loopback(host) and not allow_remote:
         raise NotSentError(f"{host} is another machine: add --allow-remote to send it there")
 
 
@@ -53,12 +54,3 @@ def parse_headers(text: str) -> dict[str, str]:
             raise NotSentError("OTEL_EXPORTER_OTLP_HEADERS is not name=value,name=value")
         found[name.lower()] = value
     return found
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

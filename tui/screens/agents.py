@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Static
 
@@ -22,6 +22,7 @@ from ..widgets.agent_tree_pane import AgentTreePane
 from ..widgets.filter_bar import FilterBar
 from ..widgets.finding_pane import FindingPane
 from ..widgets.fold_list import FoldList
+from ..widgets.pager import Pager
 from ..widgets.row_list import RowList, Rows
 from ..widgets.tab_line import TabLine, TabName
 from ..widgets.tab_pane import Shown, Standing, TabPane
@@ -111,7 +112,7 @@ class AgentsScreen(Page):
                 yield AgentTreePane()
                 yield TypePane()
                 yield FindingPane()
-            with VerticalScroll(id="detail"):
+            with Pager(id="detail"):
                 yield Static(id="report", markup=False)
         yield FilterBar()
 
@@ -214,7 +215,7 @@ class AgentsScreen(Page):
         return f" {pane.count():,} of {count:,}" if standing.words else f" {count:,}"
 
     def _draw_report(self) -> None:
-        detail = self.query_one("#detail", VerticalScroll)
+        detail = self.query_one("#detail", Pager)
         if not detail.display:
             return
         pane = self._pane

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from ..formats import middle
-from .confirm import LEAVE
+from .confirm import LEAVE, answer_keys
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
     from ...core.sessions import Session
 
@@ -25,27 +25,7 @@ TITLE_CELLS: Final = 50
 class AskClientScreen(ModalScreen[str | None]):
     """Answers with the words, which may be none; None where a person leaves it alone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape",
-            "leave",
-            "Leave it alone",
-            key_display="Esc",
-            tooltip="leave it alone",
-            id="leave",
-        ),
-        Binding(
-            "left,up",
-            "app.focus_previous",
-            "Other",
-            show=False,
-            tooltip="the one before",
-            id="previous",
-        ),
-        Binding(
-            "right,down", "app.focus_next", "Other", show=False, tooltip="the next one", id="next"
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*answer_keys("escape")]
 
     def __init__(self, session: Session) -> None:
         super().__init__()

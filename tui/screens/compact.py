@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
@@ -21,6 +21,7 @@ from ..planner import Planned, Planner, Wish
 from ..widgets.aims_bar import AimsBar
 from ..widgets.apply_bar import ApplyBar
 from ..widgets.operation_pane import OperationPane
+from ..widgets.pager import Pager
 from ..widgets.row_list import RowList, Rows
 from .acting import LOOK_S, ActingPage
 
@@ -110,7 +111,7 @@ class CompactScreen(ActingPage):
         yield Static(id="sums")
         with Container(id="plan"):
             yield OperationPane(id="operations")
-            yield VerticalScroll(Static(id="change"), id="words")
+            yield Pager(Static(id="change"), id="words")
         yield ApplyBar()
 
     def on_mount(self) -> None:

@@ -17,34 +17,23 @@ if TYPE_CHECKING:
 LEAVE: Final = "Leave it alone"
 
 
+def answer_keys(leave: str) -> tuple[Binding, ...]:
+    """Bind the safe way out, and the arrows from one answer to the other."""
+    words = LEAVE.casefold()
+    return (
+        Binding(leave, "leave", LEAVE, key_display="Esc", tooltip=words, id="leave"),
+        Binding(
+            "left,up", "app.focus_previous", "Other", show=False, tooltip="before", id="previous"
+        ),
+        Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the next", id="next"),
+    )
+
+
 class ConfirmScreen(ModalScreen[bool]):
     """Answers True only where a person went to the button that names the action."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape,q",
-            "leave",
-            "Leave it alone",
-            key_display="Esc",
-            tooltip="leave it alone",
-            id="leave",
-        ),
-        Binding(
-            "left,up",
-            "app.focus_previous",
-            "Other",
-            show=False,
-            tooltip="the other button",
-            id="previous",
-        ),
-        Binding(
-            "right,down",
-            "app.focus_next",
-            "Other",
-            show=False,
-            tooltip="the other button",
-            id="next",
-        ),
+        *answer_keys("escape,q"),
         Binding(
             "pagedown,ctrl+d",
             "scroll('down')",

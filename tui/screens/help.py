@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ..formats import one_line
 from ..help_text import KeyHelp, help_text
+from ..widgets.pager import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +27,6 @@ class HelpScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "close", "Close", key_display="Esc", id="close"),
         Binding("slash", "find", "Find", show=False, id="find"),
-        Binding("j,down", "scroll('down')", "Down", show=False, id="down"),
-        Binding("k,up", "scroll('up')", "Up", show=False, id="up"),
-        Binding("ctrl+d,pagedown,space", "scroll('page_down')", show=False, id="page_down"),
-        Binding("ctrl+u,pageup", "scroll('page_up')", show=False, id="page_up"),
-        Binding("g,home", "scroll('home')", "Top", show=False, id="first"),
-        Binding("G,end", "scroll('end')", "Bottom", show=False, id="last"),
     ]
 
     def __init__(self, title: str, keys: Sequence[KeyHelp]) -> None:
@@ -44,7 +39,7 @@ class HelpScreen(ModalScreen[None]):
         """Lay out the words below the line in which some are looked for."""
         with Vertical(id="help"):
             yield Input(placeholder="a key, a sign, a word …", id="find", compact=True)
-            with VerticalScroll(id="keys"):
+            with Reader(id="keys"):
                 yield Static(self._text(""))
 
     def on_mount(self) -> None:
@@ -70,10 +65,6 @@ class HelpScreen(ModalScreen[None]):
             self.query_one("#keys").focus()
         else:
             self.dismiss()
-
-    def action_scroll(self, where: str) -> None:
-        """Scroll by a line, by a page, or to an end."""
-        getattr(self.query_one("#keys"), f"scroll_{where}")(animate=False)
 
     @on(Input.Changed)
     def _find(self, event: Input.Changed) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
@@ -15,6 +15,7 @@ from ..formats import one_line
 from ..lens_rows import kinds_of, lens_listing, lens_words, sizes, thing_of
 from ..sections import heading, lines, quiet
 from ..timeline_lines import day
+from ..widgets.pager import Pager
 from ..widgets.row_list import RowList, Rows
 from .page import Page
 from .reading import ReadingScreen
@@ -86,7 +87,7 @@ class LensScreen(Page):
         yield Static(id="how", markup=False)
         with Horizontal(id="body"):
             yield RowList(id="rows", number="¹", name="Kept and forgotten")
-            with VerticalScroll(id="beside"):
+            with Pager(id="beside"):
                 yield Static(id="detail", markup=False)
 
     def on_mount(self) -> None:

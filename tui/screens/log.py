@@ -15,8 +15,8 @@ from ..happenings import in_order
 from ..log_rows import Least, clock, log_head, log_line, select, whole
 from ..past_happenings import MOST, read_past
 from ..widgets.filter_bar import FilterBar
-from ..widgets.row_list import LateRow, RowList, Rows
-from .page import Page
+from ..widgets.row_list import LateRow, RowList
+from .filtered import FilteredPage
 from .reading import ReadingScreen
 
 if TYPE_CHECKING:
@@ -35,24 +35,15 @@ LOOK_S: Final = 2.0
 EMPTY: Final = "nothing has happened yet: what is read, set aside or told appears here"
 
 
-class LogScreen(Page):
+class LogScreen(FilteredPage):
     """The newest at the end; whoever stands at the end stays there."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            key_display="/",
-            tooltip="show what has these words; !word: what has it not",
-            id="filter",
-        ),
         Binding("l", "least", "Level", tooltip="all, warnings, or troubles only", id="log_level"),
         Binding("p", "pause", "Pause", tooltip="stand still, or go on", id="pause"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy the entry, whole", id="copy"),
     ]
 
-    words: reactive[str] = reactive("")
     least: reactive[Least] = reactive(Least.ALL)
     paused: reactive[bool] = reactive(False)  # noqa: FBT003
 
@@ -150,10 +141,6 @@ class LogScreen(Page):
 
     # What a person does.
 
-    def action_filter(self) -> None:
-        """Type what is looked for."""
-        self.query_one(FilterBar).open(self.words)
-
     def action_least(self) -> None:
         """Show what is worse, or all again."""
         self.least = self.least.next
@@ -170,13 +157,15 @@ class LogScreen(Page):
         if entry:
             self.app.copy(whole(entry).plain, "the entry")
 
-    def action_leave(self) -> None:
-        """Show all again, then go back."""
-        if self.words or self.least is not Least.ALL:
-            self.words, self.least = "", Least.ALL
-            self.query_one(FilterBar).display = False
-        else:
-            super().action_leave()
+    @property
+    def is_narrowed(self) -> bool:
+        """Words or a level keep entries from being shown."""
+        return super().is_narrowed or self.least is not Least.ALL
+
+    def widen(self) -> None:
+        """Show all."""
+        super().widen()
+        self.least = Least.ALL
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
@@ -187,28 +176,6 @@ class LogScreen(Page):
     @on(RowList.Marked)
     def _mark(self) -> None:
         self._draw_title(len(self._shown), len(self._entries()))
-
-    @on(FilterBar.Typed)
-    def _type(self, event: FilterBar.Typed) -> None:
-        self.words = one_line(event.words)
-
-    @on(FilterBar.Left)
-    def _leave_bar(self) -> None:
-        self._list.rows.focus()
-        self.query_one(FilterBar).display = bool(self.words)
-
-    @on(FilterBar.Cleared)
-    def _clear_bar(self) -> None:
-        self.words = ""
-        self._leave_bar()
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self.draw()
-
-    def watch_words(self) -> None:
-        """Draw what matches."""
-        self.draw()
 
     def watch_least(self) -> None:
         """Draw what is bad enough."""

@@ -24,8 +24,8 @@ from ..policy_rows import (
     value_line,
 )
 from ..widgets.filter_bar import FilterBar
-from ..widgets.row_list import Row, RowList, Rows
-from .page import Page
+from ..widgets.row_list import Row, RowList
+from .filtered import FilteredPage
 from .reading import MARGINS
 
 if TYPE_CHECKING:
@@ -47,20 +47,12 @@ TITLE_CELLS: Final = 40
 """Of a project's folder in the title."""
 
 
-class PolicyScreen(Page):
+class PolicyScreen(FilteredPage):
     """The values by area; what somebody chose is marked, and can be shown alone."""
 
     CSS_PATH = "policy.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            key_display="/",
-            tooltip="show the keys that have these words",
-            id="filter",
-        ),
         Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="set_only"),
         Binding(
             "o",
@@ -81,7 +73,6 @@ class PolicyScreen(Page):
         Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
     ]
 
-    words: reactive[str] = reactive("")
     chosen: reactive[bool] = reactive(False)  # noqa: FBT003
 
     def __init__(self, folder: str | None) -> None:
@@ -184,10 +175,6 @@ class PolicyScreen(Page):
 
     # What a person does.
 
-    def action_filter(self) -> None:
-        """Type what is looked for."""
-        self.query_one(FilterBar).open(self.words)
-
     def action_chosen(self) -> None:
         """Show what somebody set alone, or everything."""
         self.chosen = not self.chosen
@@ -210,13 +197,15 @@ class PolicyScreen(Page):
             said = f"{found.key.name}={words(found.value)}"
             self.app.copy(one_line(said), found.key.name)
 
-    def action_leave(self) -> None:
-        """Show everything again, then go back."""
-        if self.words or self.chosen:
-            self.words, self.chosen = "", False
-            self.query_one(FilterBar).display = False
-        else:
-            super().action_leave()
+    @property
+    def is_narrowed(self) -> bool:
+        """Words or what was set keep values from being shown."""
+        return super().is_narrowed or self.chosen
+
+    def widen(self) -> None:
+        """Show everything."""
+        super().widen()
+        self.chosen = False
 
     @on(RowList.Opened)
     def _change(self, event: RowList.Opened) -> None:
@@ -239,30 +228,6 @@ class PolicyScreen(Page):
     def _look_again(self) -> None:
         if self.is_attached:
             self._look()
-
-    # What the widgets say.
-
-    @on(FilterBar.Typed)
-    def _type(self, event: FilterBar.Typed) -> None:
-        self.words = one_line(event.words)
-
-    @on(FilterBar.Left)
-    def _leave_bar(self) -> None:
-        self._list.rows.focus()
-        self.query_one(FilterBar).display = bool(self.words)
-
-    @on(FilterBar.Cleared)
-    def _clear_bar(self) -> None:
-        self.words = ""
-        self._leave_bar()
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self.draw()
-
-    def watch_words(self) -> None:
-        """Draw what matches."""
-        self.draw()
 
     def watch_chosen(self) -> None:
         """Draw what was set, or all."""

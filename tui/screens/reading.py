@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from ..widgets.pager import Reader
 from .page import Page
 
 if TYPE_CHECKING:
@@ -29,26 +29,6 @@ class ReadingScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "leave", "Back", show=False, tooltip="back", id="done"),
         Binding("y", "copy", "Copy", tooltip="copy the whole text", id="copy"),
-        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down", id="down"),
-        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up", id="up"),
-        Binding(
-            "ctrl+d,pagedown,space",
-            "scroll('page_down')",
-            "Page down",
-            show=False,
-            tooltip="a page down",
-            id="page_down",
-        ),
-        Binding(
-            "ctrl+u,pageup",
-            "scroll('page_up')",
-            "Page up",
-            show=False,
-            tooltip="a page up",
-            id="page_up",
-        ),
-        Binding("g,home", "scroll('home')", "Top", show=False, tooltip="first", id="first"),
-        Binding("G,end", "scroll('end')", "Bottom", show=False, tooltip="last", id="last"),
     ]
 
     def __init__(self, *crumbs: str, content: Content, session_id: str | None = None) -> None:
@@ -57,7 +37,7 @@ class ReadingScreen(Page):
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the text."""
-        yield VerticalScroll(Static(self._content, id="text"), id="page")
+        yield Reader(Static(self._content, id="text"), id="page")
 
     def on_mount(self) -> None:
         """Let the keys scroll the page."""
@@ -72,8 +52,3 @@ class ReadingScreen(Page):
     def action_copy(self) -> None:
         """Copy the whole text."""
         self.app.copy(self._content.plain, "the whole text")
-
-    def action_scroll(self, where: str) -> None:
-        """Scroll by a line, by a page, or to an end."""
-        page = self.query_one("#page")
-        getattr(page, f"scroll_{where}")(animate=False)

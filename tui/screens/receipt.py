@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from ..formats import age, one_line
 from ..receipt_report import receipt_lines, tick_lines
 from ..receipt_rows import head_line, operation_line
+from ..widgets.pager import Pager
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page
 
@@ -81,7 +81,7 @@ class ReceiptScreen(Page):
         yield Static(id="done")
         yield Static(id="ticks")
         yield RowList(id="operations", number="", name="Operations")
-        yield VerticalScroll(Static(id="change"), id="words")
+        yield Pager(Static(id="change"), id="words")
 
     def on_mount(self) -> None:
         """Ask for it."""

@@ -12,7 +12,7 @@ from ..action_rows import action_line, head_line, select_actions
 from ..formats import one_line, tokens
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import Row, RowList, Rows
-from .page import Page
+from .filtered import FilteredPage
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,18 +36,10 @@ NOTHING_YET: Final = (
 )
 
 
-class ReceiptsScreen(Page):
+class ReceiptsScreen(FilteredPage):
     """Lists them, newest first; Enter shows one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            key_display="/",
-            tooltip="only those with some words",
-            id="filter",
-        ),
         Binding("u", "undo", "Undo", tooltip="take back the marked one", id="undo"),
         Binding(
             "v",
@@ -64,7 +56,6 @@ class ReceiptsScreen(Page):
         self._actions: list[Action] = []
         self._seen: tuple[object, ...] | None = None
         self._said: dict[str, str] = {}
-        self._words = ""
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the list."""
@@ -85,7 +76,7 @@ class ReceiptsScreen(Page):
 
     def show_view(self, view: View) -> None:
         """Take newer titles."""
-        self._draw()
+        self.draw()
 
     def _look(self) -> None:
         store, seen = self.app.places.store, self._seen
@@ -108,7 +99,7 @@ class ReceiptsScreen(Page):
             self.query_one(RowList).empty = NOTHING_YET
         else:
             self.query_one(RowList).empty = one_line(str(found))
-        self._draw()
+        self.draw()
 
     @property
     def _marked(self) -> Action | None:
@@ -181,7 +172,7 @@ class ReceiptsScreen(Page):
             self.app.notify(f"{len(found)} receipts were tried out, {bad} cannot be undone")
         else:
             self.app.notify(one_line(str(found)), severity="error", markup=False)
-        self._draw()
+        self.draw()
 
     def action_copy(self) -> None:
         """Copy the receipt's id."""
@@ -190,33 +181,6 @@ class ReceiptsScreen(Page):
             name = action.receipt_id or action.session_id or action.what
             self.app.copy(name, f"receipt {name}")
 
-    def action_filter(self) -> None:
-        """Show only those that have some words."""
-        self.query_one(FilterBar).open(self._words)
-
-    @on(FilterBar.Typed)
-    def _type(self, event: FilterBar.Typed) -> None:
-        self._words = one_line(event.words)
-        self._draw()
-
-    @on(FilterBar.Left)
-    def _leave_bar(self) -> None:
-        self.query_one(FilterBar).display = bool(self._words)
-        self.query_one(Rows).focus()
-
-    @on(FilterBar.Cleared)
-    def _clear_bar(self) -> None:
-        self._words = ""
-        self._leave_bar()
-        self._draw()
-
-    def action_leave(self) -> None:
-        """Clear the filter, else go back."""
-        if self._words:
-            self._clear_bar()
-        else:
-            super().action_leave()
-
     # Drawing.
 
     def _title(self, action: Action) -> str:
@@ -224,15 +188,16 @@ class ReceiptsScreen(Page):
         known = (each.title for each in sessions if each.session_id == action.session_id)
         return next(known, (action.session_id or "ctxtop")[:8])
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw what matches."""
         if not self.is_attached:
             return
         pane = self.query_one(RowList)
         sessions = self.app.view.sessions if self.app.view else ()
         titles = {each.session_id: each.title for each in sessions}
-        shown = select_actions(self._actions, titles, self._words)
-        if self._words and not shown:
-            pane.empty = f"no receipt has the words “{self._words}”; Esc shows all"
+        shown = select_actions(self._actions, titles, self.words)
+        if self.words and not shown:
+            pane.empty = f"no receipt has the words “{self.words}”; Esc shows all"
         elif self._seen is not None:
             pane.empty = NOTHING_YET
         now = self.app.now_ms()
@@ -256,8 +221,4 @@ class ReceiptsScreen(Page):
         pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
         freed = sum(each.tokens or 0 for each in shown if each.why_not is None)
         stands = f"≈ {tokens(freed)} tokens freed by what stands" if freed else ""
-        pane.border_subtitle = Content(f"/{self._words}" if self._words else stands)
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self._draw()
+        pane.border_subtitle = Content(f"/{self.words}" if self.words else stands)

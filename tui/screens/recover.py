@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Button, Static
 
 from ..formats import middle, one_line
 from ..recover_report import recovery_lines
+from ..widgets.pager import Reader
 from .page import Page
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ class RecoverScreen(Page):
         Binding("f", "mend", "Mend in a fork", tooltip="do it, in a session of its own", id="mend"),
         Binding("a", "allow", "Allow", tooltip="allow the step that asks first", id="allow"),
         Binding("y", "copy", "Copy", show=False, tooltip="copy what stands here", id="copy"),
-        Binding("j,down", "scroll('down')", "Down", show=False, tooltip="down", id="down"),
-        Binding("k,up", "scroll('up')", "Up", show=False, tooltip="up", id="up"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -52,7 +51,7 @@ class RecoverScreen(Page):
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the steps above the buttons."""
-        yield VerticalScroll(Static(id="steps"), id="page")
+        yield Reader(Static(id="steps"), id="page")
         with Horizontal(id="do"):
             yield Button("Mend in a fork", id="mend", variant="primary", compact=True)
             yield Button("Allow the next step", id="allow", compact=True)
@@ -153,10 +152,6 @@ class RecoverScreen(Page):
     def action_copy(self) -> None:
         """Copy what stands here."""
         self.app.copy(self._content().plain, "the recovery")
-
-    def action_scroll(self, where: str) -> None:
-        """Scroll by a line."""
-        getattr(self.query_one("#page"), f"scroll_{where}")(animate=False)
 
     # Drawing.
 

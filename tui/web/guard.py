@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import web
 
+from ...core.loopback import LOOPBACK, own_hosts
+
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
 TOKEN_BYTES: Final = 24
 """192 bits: nobody guesses them, and the address still fits a line."""
 
-LOOPBACK: Final = "127.0.0.1"
-"""The only address that is listened to; for another machine there is `ssh -L`."""
-
-_NAMES: Final = (LOOPBACK, "localhost")
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
     " font-src 'self'; img-src 'self' data:; connect-src 'self' {sockets};"
@@ -64,10 +62,9 @@ class Guard(msgspec.Struct, frozen=True):
     def allows(self, host: str, origin: str | None, path: str) -> bool:
         """Say whether a request is of the person at this machine.
 
-        The host: a page of another site whose name was made to lead here names its own.
-        The origin: a page of another site may open a socket to here, and names itself.
+        A page of another site may open a socket to here, and names itself.
         """
-        hosts = {f"{name}:{self.port}" for name in _NAMES}
+        hosts = own_hosts(self.port)
         token = path.split("/", 2)[1] if path.startswith("/") else ""
         return (
             host in hosts
@@ -77,7 +74,7 @@ class Guard(msgspec.Struct, frozen=True):
 
     @property
     def _headers(self) -> dict[str, str]:
-        sockets = " ".join(f"ws://{name}:{self.port}" for name in _NAMES)
+        sockets = " ".join(f"ws://{host}" for host in own_hosts(self.port))
         return {
             "Content-Security-Policy": _POLICY.format(sockets=sockets),
             "Referrer-Policy": "no-referrer",

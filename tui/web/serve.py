@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from textual_serve.server import Server
 
-from .guard import LOOPBACK, Guard
+from ...core.loopback import LOOPBACK
+from .guard import Guard
 
 if TYPE_CHECKING:
     import socket

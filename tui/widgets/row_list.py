@@ -142,7 +142,7 @@ class RowList(Vertical):
 
     def mark_first(self) -> None:
         """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
-        self.rows.action_first()
+        self.rows.action_edge(0)
 
     @on(Rows.Marked)
     def _tell_marked(self, event: Rows.Marked) -> None:

@@ -15,6 +15,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from ..moving_keys import moving_keys
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -79,21 +81,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {_ROW, _MARKED}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select", "Open", key_display="⏎", tooltip="show it whole", id="open"),
-        Binding("j,down", "cursor_down", "Down", show=False, tooltip="down", id="down"),
-        Binding("k,up", "cursor_up", "Up", show=False, tooltip="up", id="up"),
-        Binding("g,home", "first", "First", show=False, tooltip="first", id="first"),
-        Binding("G,end", "last", "Last", show=False, tooltip="last", id="last"),
-        Binding(
-            "ctrl+d,pagedown",
-            "page_down",
-            "Page down",
-            show=False,
-            tooltip="a page down",
-            id="page_down",
-        ),
-        Binding(
-            "ctrl+u,pageup", "page_up", "Page up", show=False, tooltip="a page up", id="page_up"
-        ),
+        *moving_keys(),
     ]
 
     highlighted: reactive[int | None] = reactive(None, init=False)
@@ -180,32 +168,17 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         if self.highlighted is not None:
             self.post_message(self.Opened(self))
 
-    def action_cursor_down(self) -> None:
-        """Mark the next row."""
-        self._go(0 if self.highlighted is None else self.highlighted + 1)
+    def action_move(self, by: int) -> None:
+        """Mark a row further down or up, round the ends."""
+        self._go(0 if self.highlighted is None else self.highlighted + by)
 
-    def action_cursor_up(self) -> None:
-        """Mark the row before."""
-        self._go(0 if self.highlighted is None else self.highlighted - 1)
+    def action_edge(self, place: int) -> None:
+        """Mark the first row or the last one."""
+        self._go(place)
 
-    def action_first(self) -> None:
-        """Mark the first row."""
-        self._go(0)
-
-    def action_last(self) -> None:
-        """Mark the last row."""
-        self._go(-1)
-
-    def action_page_down(self) -> None:
-        """Go a page down."""
-        self._page(1)
-
-    def action_page_up(self) -> None:
-        """Go a page up."""
-        self._page(-1)
-
-    def _page(self, direction: int) -> None:
-        line = self._starts[self.highlighted or 0] + direction * self._height
+    def action_page(self, by: int) -> None:
+        """Go a page down or up."""
+        line = self._starts[self.highlighted or 0] + by * self._height
         self._go(self.row_at(max(0, min(line, self._starts[-1] - 1))) or 0)
 
     def _go(self, index: int) -> None:

@@ -14,6 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from ..moving_keys import moving_keys
 from ..summary_list_rows import Layout, day_line, lay_out, row_lines
 
 if TYPE_CHECKING:
@@ -49,21 +50,7 @@ class SummaryList(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"summary-list--cursor", "summary-list--blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", key_display="⏎", tooltip="read it whole", id="open"),
-        Binding("j,down", "move(1)", "Down", show=False, tooltip="down", id="down"),
-        Binding("k,up", "move(-1)", "Up", show=False, tooltip="up", id="up"),
-        Binding("g,home", "edge(0)", "First", show=False, tooltip="first", id="first"),
-        Binding("G,end", "edge(-1)", "Last", show=False, tooltip="last", id="last"),
-        Binding(
-            "ctrl+d,pagedown",
-            "page(1)",
-            "Page down",
-            show=False,
-            tooltip="a page down",
-            id="page_down",
-        ),
-        Binding(
-            "ctrl+u,pageup", "page(-1)", "Page up", show=False, tooltip="a page up", id="page_up"
-        ),
+        *moving_keys(),
         Binding(
             "space",
             "mark",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from ..moving_keys import PAGER, moving_keys
 from ..wrapping import Passage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual.binding import BindingType
     from textual.content import Content
 
 CURRENT: Final = "bold $background on $accent"
@@ -40,23 +41,7 @@ class TextPane(ScrollView, can_focus=True):
         scrollbar-gutter: stable;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "lines(1)", "Down", show=False, tooltip="down", id="down"),
-        Binding("k,up", "lines(-1)", "Up", show=False, tooltip="up", id="up"),
-        Binding(
-            "ctrl+d,pagedown",
-            "pages(1)",
-            "Page down",
-            show=False,
-            tooltip="a page down",
-            id="page_down",
-        ),
-        Binding(
-            "ctrl+u,pageup", "pages(-1)", "Page up", show=False, tooltip="a page up", id="page_up"
-        ),
-        Binding("g,home", "edge(0)", "Top", show=False, tooltip="first", id="first"),
-        Binding("G,end", "edge(1)", "Bottom", show=False, tooltip="last", id="last"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*moving_keys(PAGER)]
 
     class Resized(Message):
         """The lines must be wrapped for another width."""
@@ -136,11 +121,11 @@ class TextPane(ScrollView, can_focus=True):
         """Make a line the first in sight, at once."""
         self.scroll_to(y=line, animate=False, immediate=True)
 
-    def action_lines(self, by: int) -> None:
+    def action_move(self, by: int) -> None:
         """Scroll by a line."""
         self.jump(round(self.scroll_offset.y) + by)
 
-    def action_pages(self, by: int) -> None:
+    def action_page(self, by: int) -> None:
         """Scroll by a page."""
         self.jump(round(self.scroll_offset.y) + by * self.scrollable_content_region.height)
 

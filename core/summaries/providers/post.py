@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ...loopback import is_loopback
 from .provider import ProviderError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def post(
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
     # What runs on this machine is not reached through a proxy.
-    own = [urllib.request.ProxyHandler({})] if _is_loopback(urlsplit(url).hostname or "") else []
+    own = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(url).hostname or "") else []
     return urllib.request.build_opener(_NoRedirect, *own)
 
 
@@ -87,17 +87,8 @@ def _check(url: str) -> None:
         raise ProviderError("the address of the API is no URL: give https://…") from None
     if parts.username or parts.password:
         raise ProviderError("the address of the API holds a password: give the key as a variable")
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
         raise ProviderError("the address of the API is not https: a key would be sent in the open")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _without(headers: Mapping[str, str], said: str) -> str:
