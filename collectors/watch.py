@@ -78,6 +78,7 @@ def keep_up(
             if waiting:
                 waiting = False
                 listener.eased(place)
+            writer.rest()
             watch.run()
         except sqlite3.Error as error:
             if is_damage(error):

@@ -14,8 +14,8 @@ from .gauge import MARK, TRIGGER
 from .operation_rows import BOUND, OFF, ON, SOME, STAYS
 from .replaced_lines import SIGNS as THING_SIGNS
 from .session_rows import PICKED, PINNED, SESSION_SIGNS
-from .summary_list_rows import KIND_SIGNS
 from .summary_report import kind_words
+from .summary_rows import KIND_SIGNS
 from .timeline_lines import CURSOR, CUT, MARK_SIGNS, MARK_WORDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from textual.content import Content
 from ..core.tokens import count_of
 from .compliance_words import SIGNS
 from .formats import fit, fit_right, middle, tokens
-from .summary_rows import KEPT, LOOKED_AT, beginning, who_said
+from .summary_rows import KIND_SIGNS, KIND_STYLES, LOOKED_AT, beginning, who_said
 from .told_lines import many
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ..core.compliance.codes import Verdict
     from ..core.store.rows import SummaryRow
     from ..core.summary_search import Search
-
-KIND_SIGNS: Final = {"agent": "◆", KEPT: "↻", "plan": "≡"}
-KIND_STYLES: Final = {"agent": "$accent", KEPT: "$level-notice", "plan": "$secondary"}
 
 HIT: Final = "bold $background on $level-notice"
 """What was searched for, wherever it stands."""

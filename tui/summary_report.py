@@ -11,8 +11,8 @@ from textual.content import Content
 from ..core.tokens import count_of
 from .compliance_words import MEANINGS, SIGNS, WORDS
 from .formats import age, middle, one_line, tokens, when
-from .summary_list_rows import HIT, KIND_SIGNS, KIND_STYLES
-from .summary_rows import who_said
+from .summary_list_rows import HIT
+from .summary_rows import KIND_SIGNS, KIND_STYLES, who_said
 from .told_lines import many
 from .wrapping import Wrapped, plain, wrap
 

@@ -21,6 +21,9 @@ KEPT: Final = "boundary"
 PLAN: Final = "plan"
 """The kind of what ctxtop wrote itself."""
 
+KIND_SIGNS: Final = {"agent": "◆", KEPT: "↻", PLAN: "≡"}
+KIND_STYLES: Final = {"agent": "$accent", KEPT: "$level-notice", PLAN: "$secondary"}
+
 LOOKED_AT: Final = 4_000
 """Characters: a beginning stands in the first ones, and a text can have 200,000."""
 
@@ -30,8 +33,8 @@ _PREAMBLE: Final = "This session is being continued from a previous conversation
 
 def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> Content:
     """Write who said it, where, how long ago and how large, and below it how it begins."""
-    kept = row.kind == KEPT
-    who = "↻ compaction" if kept else f"✓ {row.agent_type or 'agent'}"
+    said = "compaction" if row.kind == KEPT else row.agent_type or "agent"
+    who = f"{KIND_SIGNS[row.kind]} {said}"
     where = titles.get(row.session_id, row.session_id[:8])
     since = age(None if row.at is None else now_ms - row.at)
     estimate = "" if row.estimated_tokens is None else f" ≈{tokens(row.estimated_tokens)}"
@@ -39,7 +42,7 @@ def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms
     room = max(0, width - SIZE_CELLS - 1)
     who_cells = min(room, max(14, room // 3))
     return Content.assemble(
-        (fit(who, who_cells), "$level-notice" if kept else "$level-calm"),
+        (fit(who, who_cells), KIND_STYLES[row.kind]),
         (fit(f" {where}", room - who_cells), "$quiet"),
         " ",
         (fit_right(size, SIZE_CELLS), "$quiet"),

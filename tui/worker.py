@@ -57,6 +57,8 @@ class Worker:
     def _run(self) -> None:
         while (run := self._waiting.get()) is not None:
             run()
+            # What it was done for may be gone before there is more to do.
+            del run
 
 
 def _guarded(work: Callable[[], Answer]) -> Answer | Trouble:

@@ -27,6 +27,9 @@ BUSY_STEP_S: Final = 0.05
 CACHE_KIB: Final = 16 * 1024
 """Of pages: the index of all messages of a heavy user's store fits, and is written once."""
 
+RESTING_CACHE_KIB: Final = 4 * 1024
+"""Of pages once all is read: what comes then is little, and the system holds the file too."""
+
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import astuple
 
-from .database import open_writer, set_aside, write
+from .database import RESTING_CACHE_KIB, open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
 from .inner_rows import insert_inner
 from .statements import (
@@ -90,6 +90,11 @@ class Writer:
             self.notice = str(error)
         finally:
             self._connection.close()
+
+    def rest(self) -> None:
+        """Hold fewer pages from now on: everything is read, and only what is new will come."""
+        self._connection.execute(f"PRAGMA cache_size = -{RESTING_CACHE_KIB}")
+        self._connection.execute("PRAGMA shrink_memory")
 
     def distrust(self, error: sqlite3.Error) -> None:
         """Hear from a reader in another thread that the store is damaged."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.content import Content
 from textual.reactive import reactive
-from textual.widgets import Footer
 
 from ..filling import compose
 from ..filter_completion import choices_of
@@ -21,6 +20,7 @@ from ..view import View, Wish
 from ..widgets.agent_pane import LEADER
 from ..widgets.fill_pane import FillPane
 from ..widgets.filter_bar import FilterBar
+from ..widgets.key_line import KeyLine
 from ..widgets.lower_panes import PANES, LowerPanes
 from ..widgets.row_list import RowList, Rows
 from ..widgets.session_pane import SessionPane
@@ -80,7 +80,7 @@ class FleetScreen(Arranging):
         yield SessionPane(id="sessions", number="¹", name="Sessions")
         yield LowerPanes()
         yield FilterBar()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Say what is going on before anything was read."""

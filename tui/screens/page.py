@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from ..widgets.crumbs import Crumbs
+from ..widgets.key_line import KeyLine
 
 if TYPE_CHECKING:
     import sqlite3
@@ -52,7 +52,7 @@ class Page(Screen[None]):
         """Lay out the crumbs, the page, and the keys."""
         yield Crumbs(self.crumbs)
         yield from self.compose_page()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out what the page shows."""

@@ -9,12 +9,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Button, Footer, Static
+from textual.widgets import Button, Static
 
 from ...collectors.folder import Trouble
 from ..formats import one_line
 from ..installing import Offer, install, offer_install
 from ..welcome_words import ASK, CHOICES, INSTALLED, WHAT, WHAT_COMES, touched
+from ..widgets.key_line import KeyLine
 from .confirm import ConfirmScreen
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class WelcomeScreen(Screen[None]):
                 for name, choice in CHOICES.items():
                     yield Button(choice.title, id=name, compact=True)
                     yield Static(Content(choice.what), classes="what")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Let Enter go on."""
