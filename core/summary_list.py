@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PLAN: Final = "plan"
-"""The kind of a text that ctxtop wrote; it stands in a receipt."""
+"""The kind of what ctxtop wrote, which stands in a receipt, and of plans made in plan mode."""
 
 
 class PlanText(msgspec.Struct, frozen=True):

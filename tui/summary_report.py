@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KINDS = {
     "agent": "what an agent returned",
     "boundary": "what a compaction kept",
-    "plan": "what ctxtop wrote",
+    "plan": "a plan, made in plan mode or by ctxtop",
 }
 
 

@@ -19,10 +19,12 @@ KEPT: Final = "boundary"
 """The kind of a compaction's summary; the others are agents' and plans'."""
 
 PLAN: Final = "plan"
-"""The kind of what ctxtop wrote itself."""
+"""The kind of what ctxtop wrote itself, and of what was planned in plan mode."""
 
-KIND_SIGNS: Final = {"agent": "◆", KEPT: "↻", PLAN: "≡"}
-KIND_STYLES: Final = {"agent": "$accent", KEPT: "$level-notice", PLAN: "$secondary"}
+AGENT: Final = "agent"
+
+KIND_SIGNS: Final = {AGENT: "◆", KEPT: "↻", PLAN: "≡"}
+KIND_STYLES: Final = {AGENT: "$accent", KEPT: "$level-notice", PLAN: "$secondary"}
 
 LOOKED_AT: Final = 4_000
 """Characters: a beginning stands in the first ones, and a text can have 200,000."""
@@ -33,7 +35,7 @@ _PREAMBLE: Final = "This session is being continued from a previous conversation
 
 def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> Content:
     """Write who said it, where, how long ago and how large, and below it how it begins."""
-    said = "compaction" if row.kind == KEPT else row.agent_type or "agent"
+    said = row.agent_type or "agent" if row.kind == AGENT else who_said(row)
     who = f"{KIND_SIGNS[row.kind]} {said}"
     where = titles.get(row.session_id, row.session_id[:8])
     since = age(None if row.at is None else now_ms - row.at)
@@ -56,7 +58,7 @@ def who_said(row: SummaryRow) -> str:
     if row.kind == KEPT:
         return "compaction"
     if row.kind == PLAN:
-        return f"plan: {row.description}"
+        return f"plan: {row.description}" if row.description else "plan"
     return f"{row.agent_type or 'agent'} {row.description or ''}".rstrip()
 
 

@@ -13,11 +13,19 @@ from ...core.keys import text_key
 from ...core.store.facts import ReturnFact, TextFact
 from ..clean import clean_text, clean_title
 from ..times import to_ms
-from .lines import AgentResult, decode_blocks, decode_part, decode_value, decode_word
+from .line_types import PLAN_TOOL
+from .lines import (
+    AgentResult,
+    PlanInput,
+    decode_blocks,
+    decode_part,
+    decode_value,
+    decode_word,
+)
 from .usage import read_usage
 
 if TYPE_CHECKING:
-    from .lines import Attachment, Line
+    from .lines import Attachment, Block, Line
 
 STARTED: Final = frozenset({"async_launched", "remote_launched", "teammate_spawned"})
 """Statuses of a tool result that only says that the agent works elsewhere."""
@@ -60,6 +68,17 @@ def summary_fact(offset: int, line: Line) -> TextFact:
     blocks = decode_blocks(line.message.content) if line.message else []
     text = "\n".join(block.text or "" for block in blocks if block.type == "text")
     return text_fact(offset, line.uuid or f"at {offset}", "boundary", line, text)
+
+
+def read_plan(offset: int, line: Line, tool: Block) -> TextFact | None:
+    """Read a plan that the model shows for approval; a fork's copy of it has the same id."""
+    if tool.name != PLAN_TOOL:
+        return None
+    asked = decode_part(tool.input, PlanInput)
+    if asked is None or not (asked.plan or "").strip():
+        return None
+    uuid = clean_title(tool.id or line.uuid or f"at {offset}")
+    return text_fact(offset, uuid, "plan", line, asked.plan or "")
 
 
 def read_return(offset: int, line: Line) -> Returned | None:

@@ -352,6 +352,12 @@ def why_ignored(name: str) -> str | None:
 TOOLS_THAT_START_AGENTS: Final = frozenset({"Agent", "Task"})
 """The tool's name since about 2.1.63, and before."""
 
+PLAN_TOOL: Final = "ExitPlanMode"
+"""With which the model shows a plan; the client puts the plan's file into its input (2.1.329)."""
+
+TOOLS_READ_WHOLE: Final = TOOLS_THAT_START_AGENTS | {PLAN_TOOL}
+"""An answer that calls one of them is decoded whole."""
+
 # Text of a user's line that no person typed (claude-code-formats 2.3).
 MACHINE_TEXT: Final = re.compile(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|teammate-message|system-reminder"

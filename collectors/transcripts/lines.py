@@ -51,6 +51,12 @@ class Message(msgspec.Struct):
     usage: Usage | None = None
 
 
+class PlanInput(msgspec.Struct):
+    """Input of the tool that shows a plan."""
+
+    plan: str | None = None
+
+
 class AgentInput(msgspec.Struct):
     """Input of the tool that starts an agent."""
 

@@ -12,15 +12,13 @@ from ...core.summaries.artifacts import input_of
 from ...core.summaries.todos import TODO_TOOLS, TodoList
 from ..clean import clean_text
 from .conversation import lines_of, read_entry
+from .line_types import PLAN_TOOL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...core.conversation import Piece
     from .pieces import Call
-
-PLAN_TOOL: Final = "ExitPlanMode"
-"""With which the model shows a plan (clients to 2.1.329)."""
 
 _MARKS: Final = (
     *(f'"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),

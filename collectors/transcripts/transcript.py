@@ -12,7 +12,7 @@ from .compressed import find_markers
 from .gathered import Gathered
 from .glance import brings_agent, glance_at, is_tool_result, look_at, tool_calls
 from .inner_agents import tools_in
-from .line_types import BULK, FIRST_KEY, METADATA, TOOLS_THAT_START_AGENTS
+from .line_types import BULK, FIRST_KEY, METADATA, TOOLS_READ_WHOLE
 from .lines import NotJsonError, ShapeError, decode_line, mend
 from .links import read_links
 from .pending import has_exact_output
@@ -150,9 +150,7 @@ class _Reading:
                 found.in_flight.call(offset, line, calls)
         tools = tools_in(calls) if calls else ""
         found.answers.add(offset, seen, message, sidechain=aside, tools=tools)
-        if found.is_agent or (
-            calls and any(call.name in TOOLS_THAT_START_AGENTS for call in calls)
-        ):
+        if found.is_agent or (calls and any(call.name in TOOLS_READ_WHOLE for call in calls)):
             whole_lines.read_answer(found, offset, decode_line(line))
 
     def _take_other(self, offset: int, line: memoryview, seen: Glance) -> None:

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 
 def read_answer(into: Gathered, offset: int, line: Line) -> None:
-    """Note the agents that an answer starts, and an agent's reply."""
+    """Note the agents that an answer starts, its plan, and an agent's reply."""
     blocks = decode_blocks(line.message.content) if line.message else []
     for block in blocks:
         if block.type == "tool_use":
             into.note_launch(offset, line, block)
+            if not into.is_aside(line) and (plan := agent_returns.read_plan(offset, line, block)):
+                into.texts.append(plan)
     if into.is_agent:
         into.note_reply(offset, line, blocks)
 

@@ -279,7 +279,7 @@ class ReturnFact(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TextFact(msgspec.Struct, frozen=True, array_like=True):
-    """A text worth keeping: an agent's result or a compaction's summary."""
+    """A text worth keeping: an agent's result, a compaction's summary, or a plan."""
 
     offset: int
     uuid: str

@@ -25,6 +25,7 @@ MIGRATION_NAMES: Final = (
     "m016_recovery",
     "m017_automatic",
     "m018_activity_and_cost",
+    "m019_plans",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

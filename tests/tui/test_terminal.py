@@ -168,8 +168,7 @@ def test_the_first_run_leads_to_the_demo_and_back(terminal: Terminal, tmp_path: 
     assert not list((tmp_path / "tmp").glob("ctxtop-demo-*"))
 
 
-def test_a_journey_from_the_fullest_session_to_what_fills_it(terminal: Terminal) -> None:
-    """Start, find the fullest session, see what fills it, and go back and leave."""
+def test_a_session_is_found_by_words_and_by_the_palette(terminal: Terminal) -> None:
     terminal.run(f"{CTXTOP} demo", (120, 40))
     terminal.until(shows_sessions)
     terminal.press("/")
@@ -196,36 +195,50 @@ def test_a_journey_from_the_fullest_session_to_what_fills_it(terminal: Terminal)
     assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
 
 
-def test_a_journey_to_a_smaller_fork_and_back(terminal: Terminal, tmp_path: Path) -> None:
-    """Find the fullest session, plan, write a fork, take it back, and leave."""
+def worked(folder: Path, number: int, prompt: str, reads: int) -> Path:
+    """Write a session that has read some files, and that nobody has touched for long."""
     session = Session()
-    session.ask("Mend the decoder. Never push.")
-    for number in range(20):
-        session.use("Read", numbered(90, words=f"{WORDS} {number}"), file_path=f"/s/{number}.py")
+    session.ask(prompt)
+    for each in range(reads):
+        session.use("Read", numbered(90, words=f"{WORDS} {each}"), file_path=f"/s/{each}.py")
     session.rest(20)
+    path = session.write(folder / f"{number}{made.SESSION[1:]}.jsonl")
+    os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+    return path
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+def test_the_journey(terminal: Terminal, tmp_path: Path, size: tuple[int, int]) -> None:
+    """Start, find the fullest session, see what fills it, plan, write a fork, undo, quit."""
     folder = tmp_path / ".claude" / "projects" / made.PROJECT
-    path = session.write(folder / f"{made.SESSION}.jsonl")
-    os.utime(path, (1_000_000_000, 1_000_000_000))
-    before = path.read_bytes()
-    terminal.run(f"{CTXTOP} --set ui.welcome=false", (120, 40))
-    terminal.until(lambda now: "Mend the" in now and "1 session" in now)
+    fullest = worked(folder, 1, "Mend the decoder. Never push.", 20)
+    others = [worked(folder, 2, "Name the colours.", 2), worked(folder, 3, "Sort the list.", 5)]
+    before = {path: path.read_bytes() for path in (fullest, *others)}
+
+    terminal.run(f"{CTXTOP} --set ui.welcome=false", size)
+    terminal.until(lambda now: "3 sessions" in now and "Mend the" in now)
     terminal.press("s")
+    shown = terminal.until(lambda now: "sort: fullest" in now)
+    assert shown.index("Mend the") < shown.index("Sort the") < shown.index("Name the")
+    terminal.press("g", "Enter")
+    shown = terminal.until(lambda now: "sessions › Mend the" in now and "Read" in now)
+    assert "tool results" in shown
     terminal.press("c")
     terminal.until(lambda now: "frees" in now and "Write a fork" in now)
     terminal.press("f")
-    terminal.until(lambda now: "resume" in now and "V1" in now)
-    (fork,) = (one for one in folder.glob("*.jsonl") if one != path)
-    assert path.read_bytes() == before
-    assert fork.stat().st_size < len(before)
+    terminal.until(lambda now: "resume" in now and "checks held" in now)
+    (fork,) = set(folder.glob("*.jsonl")) - before.keys()
+    smaller = fork.stat().st_size
+    assert smaller < len(before[fullest])
     os.utime(fork, (1_000_000_000, 1_000_000_000))
     terminal.press("u")
     terminal.until(lambda now: "Take it back" in now)
-    terminal.press("Right")
-    terminal.press("Enter")
+    terminal.press("Right", "Enter")
     terminal.until(lambda now: "took back" in now)
-    assert path.read_bytes() == before
-    terminal.press("C-c")
+    terminal.press("q")
     assert "ended with 0" in terminal.until(lambda now: "ended with" in now)
+    assert {path: path.read_bytes() for path in before} == before
+    assert fork.stat().st_size > smaller
 
 
 def test_ascii_alone(terminal: Terminal) -> None:

@@ -56,7 +56,7 @@ class Summaries(msgspec.Struct, frozen=True):
 def summaries(
     context: click.Context, *, session: str | None, search: str, form: str, export: str | None
 ) -> int:
-    """List what agents returned, compactions kept and ctxtop wrote. Newest first."""
+    """List what agents returned, what compactions kept, and plans. Newest first."""
     options = chosen(context)
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: leave out --format and --export", context)

@@ -1,4 +1,4 @@
-"""What agents returned, compactions kept and ctxtop wrote: all of it, searched and read."""
+"""What agents returned, what compactions kept, and plans: all of it, searched and read."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from . import (
     m016_recovery,
     m017_automatic,
     m018_activity_and_cost,
+    m019_plans,
 )
 from .known import migrations
 
@@ -41,5 +42,6 @@ __all__ = [
     "m016_recovery",
     "m017_automatic",
     "m018_activity_and_cost",
+    "m019_plans",
     "migrations",
 ]

@@ -1,0 +1,69 @@
+"""A plan that the client shows: what it is at meanwhile, and what is kept of the plan."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.activity import DoingKind
+from ctxtop.core.sessions import Status
+from ctxtop.core.store import queries
+from ctxtop.core.store.database import open_reader
+
+if TYPE_CHECKING:
+    from .lab import Lab
+
+OK = "[[say:ok&&&usage:22000]]"
+PLAN = r"# The plan\n\n1. First\n2. Second"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
+    screen = lab.interactive("--permission-mode", "plan")
+    screen.ask(f"Hello. {OK}")
+    told = [line.get("attachment") or {} for line in lab.transcript(screen.session_id)]
+    (place,) = (each["planFilePath"] for each in told if each.get("type") == "plan_mode")
+    write = f'[[tool:Write|{{"file_path": "{place}", "content": "{PLAN}"}}]]'
+    screen.type(f"Plan it. {write} [[tool:ExitPlanMode|{{}}&&&usage:21000]] {OK}")
+    screen.until_status("waiting")
+
+    session = lab.ctxtop().sessions[screen.session_id]
+    assert session.status is Status.WAITING
+    assert session.doing is not None
+    assert session.doing.kind is DoingKind.PERSON
+    assert session.doing.detail.startswith("ExitPlanMode: # The plan")
+
+    def approved() -> bool:
+        screen.press("Enter")
+        return screen.entry().get("status") != "waiting"
+
+    # For a moment the client takes no key: nobody is to approve what came up while they typed.
+    screen.until(approved, "the approval")
+    screen.settle()
+    store = lab.root / "plan.db"
+    session = lab.ctxtop(store).sessions[screen.session_id]
+    assert session.doing is None
+    with closing(open_reader(store)) as db:
+        (row,) = queries.summaries(db)
+    assert (row.kind, row.text) == ("plan", PLAN.replace(r"\n", "\n"))
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_tool_in_flight_is_named(lab: Lab) -> None:
+    screen = lab.interactive()
+    screen.type(f"Slow. [[bash:sleep 6; echo done]] {OK}")
+    screen.until(
+        lambda: any(
+            "sleep 6" in str(line.get("message")) and line["type"] == "assistant"
+            for line in lab.transcript(screen.session_id)
+        ),
+        "the call",
+    )
+    doing = lab.ctxtop().sessions[screen.session_id].doing
+    assert doing is not None
+    assert (doing.kind, doing.what) == (DoingKind.TOOL, "Bash")
+    assert "sleep 6" in doing.detail
+    screen.settle()
+    doing = lab.ctxtop().sessions[screen.session_id].doing
+    assert doing is None
