@@ -97,8 +97,10 @@ SPLIT = Scenario(
 )
 OPENAPI = Scenario(
     _past(texts.ATLAS, SONNET, "Rewrite the OpenAPI generator", CURRENT, timedelta(hours=5)),
-    stories.turns(
+    stories.planned(
         ("Read every route and tell me where the schema and the code disagree.", 402_800, 17),
+        "Plan first how you would mend it, and show me.",
+        texts.OPENAPI_PLAN,
         (
             "Fix all of them, schema first, then the code that relied on the difference.",
             781_930,

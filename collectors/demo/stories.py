@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 Story = Callable[[Stage], Told]
 Turn = tuple[str, int, int]  # the prompt, the tokens at the end, the tool calls
 
+PLAN_STEP = 640
+"""Tokens by which a shown plan, and its approval, make the context longer."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -109,6 +112,40 @@ def sending(script: tuple[Turn, ...], *launches: Launch) -> Story:
         return truth_of(talk)
 
     return story
+
+
+def planned(before: Turn, prompt: str, plan: str, after: Turn) -> Story:
+    """Return the story of a session that shows a plan between two turns; it is approved."""
+
+    def story(stage: Stage) -> Told:
+        talk = stage.talk()
+        turn(stage, talk, *before)
+        with apart(stage):
+            talk.prompt(prompt)
+            show_plan(stage, talk, plan)
+        turn(stage, talk, *after)
+        talk.cost()
+        return truth_of(talk)
+
+    return story
+
+
+def show_plan(stage: Stage, talk: Talk, plan: str) -> None:
+    """Tell a plan that is shown and approved, as 2.1.329 writes it."""
+    began = stage.clock.at
+    place = f"~/.claude/plans/{stage.origin.nickname}.md"
+    said = (
+        "User has approved your plan. You can now start coding. Start with updating your todo list"
+        f" if applicable\n\nYour plan has been saved to: {place}\n\n## Approved Plan:\n{plan}"
+    )
+    result: Json = {"plan": plan, "isAgent": False, "filePath": place}
+    call = ToolCall("ExitPlanMode", {"plan": plan, "planFilePath": place}, said, result)
+    tool_use_id = stage.ids.tool_use()
+    blocks = [text_block("Here is how I would do it."), tool_block(tool_use_id, call)]
+    asked_by = talk.answer(blocks, talk.tokens + PLAN_STEP, 420)[-1]
+    talk.tool_result(tool_use_id, call, asked_by)
+    talk.answer([text_block("I begin with the schema.")], talk.tokens + PLAN_STEP, 30)
+    talk.finish_turn((stage.clock.at - began).total_seconds())
 
 
 @contextmanager

@@ -197,3 +197,16 @@ QUERY_SUMMARY = """\
 6. User feedback: "same results, in the same order, or it does not count".
 7. Pending: the second query for facets can run beside the first.
 8. Next step: measure `rank_hits` with the facet query moved out."""
+
+OPENAPI_PLAN = """\
+# Make the schema and the code agree
+
+The schema says what callers rely on: where both disagree, the code follows it.
+
+1. `atlas/openapi/emit.py`: write `nullable` where a column may be empty (14 fields).
+2. `atlas/api/search.py`: answer 422 and not 400 where a filter is unknown.
+3. `atlas/api/jobs.py`: the time of a job is UTC with an offset; three routes leave it out.
+4. Add one test that compares every route with the schema, so that it stays so.
+
+Left as it is: `GET /v1/export`, which nobody has called since spring.
+"""

@@ -95,8 +95,9 @@ async def test_the_marked_session_s_agents_are_a_tree(demo: Stage) -> None:
 async def test_summaries_are_newest_first(demo: Stage) -> None:
     async with opened(demo, VERY_WIDE) as it:
         rows = list(it.rows("summaries").values())
-        assert len(rows) == 27
-        assert rows[0].startswith("✓ general-purpose")
+        assert len(rows) == 28
+        assert rows[0].startswith("◆ general-purpose")
         assert "Ship the wishlist" in rows[0]
         assert "41 lines" in rows[0]
         assert any(row.startswith("↻ compaction") for row in rows)
+        assert any(row.startswith("≡ plan") for row in rows)
