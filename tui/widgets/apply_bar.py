@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 ASK: Final = "Ask Claude Code to /compact"
 ASK_SHORT: Final = "Ask to /compact"
 
-WIDE: Final = 80
-"""Cells from which on there is room for all of it; Esc leaves it alone everywhere."""
+WIDE: Final = 84
+"""Cells from which on there is room for all of it."""
+
+FOUR: Final = 72
+"""Cells from which on there is room for four buttons; Esc leaves it alone everywhere."""
 
 _DOING: Final = {
     "copy": ("keeping a copy", "copied"),
@@ -59,9 +62,9 @@ class ApplyBar(Vertical):
 
     def on_resize(self) -> None:
         """Say less where there is no room for all."""
-        is_wide = self.size.width >= WIDE
-        self.query_one("#ask", Button).label = ASK if is_wide else ASK_SHORT
-        self.query_one("#leave", Button).display = is_wide
+        width = self.size.width
+        self.query_one("#ask", Button).label = ASK if width >= WIDE else ASK_SHORT
+        self.query_one("#leave", Button).display = width >= FOUR
 
     def show(self, standing: Standing) -> None:
         """Show what may be done now."""
