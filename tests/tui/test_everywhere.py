@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from ctxtop.tui.destinations import DESTINATIONS
+from ctxtop.tui.policy_rows import HEADING
 from ctxtop.tui.screens.page import Page
 from ctxtop.tui.widgets.crumbs import Crumbs
+from ctxtop.tui.widgets.row_list import RowList, Rows
+from ctxtop.tui.widgets.summary_list import SummaryList
 from rich.cells import cell_len
 from textual.command import CommandList, CommandPalette
-from textual.widgets import Footer
+from textual.widgets import Footer, Static
 from textual.widgets._footer import FooterKey
 
 from .pages import WAYS, back, go, is_there
@@ -22,6 +27,7 @@ from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
     from textual.geometry import Region
+    from textual.widget import Widget
 
     from .support import Opened, Stage
 
@@ -163,16 +169,26 @@ async def test_the_place_is_kept_while_data_changes(demo: Stage) -> None:
             await it.calm()
             focused = it.app.focused
             assert focused is not None, way.name
-            place = focused.scroll_offset, getattr(focused, "highlighted", None)
+            place = standing(focused)
             before = it.app.view
             append(path, prompt(f"Another task {number}", number), answer(9_000 + number))
             await it.until(lambda before=before: it.app.view is not before)  # type: ignore[misc]
             await it.calm()
             assert it.app.focused is focused, way.name
-            if way.name in {"session", "agent", "summary"}:
-                now = focused.scroll_offset, getattr(focused, "highlighted", None)
-                assert now == place, way.name
+            # Who stands at the log's end follows it; what is read first begins at its top.
+            if place is not None and way.name != "log":
+                assert standing(focused) == place, way.name
             await back(it)
+
+
+def standing(focused: Widget) -> object:
+    """Say where a person stands: on which row, else how far down."""
+    if isinstance(focused, Rows):
+        marked = focused.highlighted
+        return None if marked is None else focused.shown[marked].key
+    if isinstance(focused, SummaryList):
+        return focused.summary_id
+    return focused.scroll_offset
 
 
 TITLES: Final = (
@@ -205,6 +221,50 @@ async def test_columns_begin_at_the_same_cell_whatever_the_title(
         whole(it)
         for row in pane.shown:
             assert row.content.cell_length == pane.room
+
+
+def cells(line: str) -> list[str]:
+    """Give what stands in each cell: a wide character stands in two."""
+    found: list[str] = []
+    for each in line:
+        # What has no width of its own belongs to the cell before it.
+        found += [each] * cell_len(each)
+    return found
+
+
+def columns(head: str) -> list[tuple[int, int]]:
+    """Give the cells of each word over the rows, where two blanks part it from the next."""
+    return [match.span() for match in re.finditer(r"\S+(?: \S+)*", head)]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_every_list_keeps_its_columns_whatever_the_title(
+    demo: Stage, size: tuple[int, int]
+) -> None:
+    for number, title in enumerate(TITLES, 1):
+        append(session_file(demo.root, number), prompt(title), answer(90_000))
+    async with opened(demo, size) as it:
+        checked = set()
+        for way in WAYS:
+            if not await go(it, way):
+                continue
+            panes = it.app.screen.query(RowList)
+            with contextlib.suppress(AssertionError):
+                # A list may well have nothing to show.
+                await it.until(lambda panes=panes: all(pane.shown for pane in panes), 2)  # type: ignore[misc]
+            for pane in panes:
+                head = str(pane.query_one(".head", Static).content)
+                for row in pane.shown:
+                    for line in row.content.split("\n"):
+                        assert line.cell_length <= pane.room, (way.name, line.plain)
+                    if row.height == 1 and head.strip() and not row.key.startswith(HEADING):
+                        stands = cells(row.content.plain.ljust(pane.room + 1))
+                        for start, end in columns(head):
+                            edges = stands[start - 1] if start else " ", stands[end]
+                            assert " " in edges, (way.name, head, row.content.plain)
+                        checked.add(way.name)
+            await back(it)
+        assert len(checked) > 3, checked
 
 
 async def test_a_title_of_a_megabyte_costs_no_page_more_than_a_moment(stage: Stage) -> None:
