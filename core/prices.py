@@ -97,6 +97,12 @@ _BY_LENGTH: Final[Mapping[str, tuple[Price, Price, Price]]] = {
 }
 
 
+def read_share(model: str | None) -> float:
+    """Give the price of a model's cached token in its tokens of input; READ where none is known."""
+    found = price_of(model, 0, {}) if model else None
+    return found.read / found.input if found and found.input else READ
+
+
 def price_of(model: str, band: int, own: Mapping[str, str]) -> Price | None:
     """Find the price of a model's answers; None for a model that has none.
 

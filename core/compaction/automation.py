@@ -13,8 +13,8 @@ import msgspec
 
 from ..claims import Source
 from ..policy.policy import Origin
+from ..prices import READ, WRITE_5_MINUTES
 from ..sessions import Status
-from .break_even import READ, WRITE_5_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -182,14 +182,14 @@ def pays(requests: float | None, now: Situation) -> Verdict:
     return _yes("price", f"it pays after {requests:.0f} requests")
 
 
-def break_even(tokens: int, left: int = SUMMARY_TOKENS) -> float | None:
+def break_even(tokens: int, left: int = SUMMARY_TOKENS, read: float = READ) -> float | None:
     """Say after how many requests the client's own compaction has paid for itself.
 
     The summary is written, and put into the cache by the next request, which reads no old
-    context any more, while the one that summarised did; each later request reads less. None
-    where it never pays.
+    context any more, while the one that summarised did; each later request reads less. `read` is
+    the price of a cached token in tokens of input. None where it never pays.
     """
-    saved = READ * (tokens - left)
+    saved = read * (tokens - left)
     return left * (OUTPUT + WRITE_5_MINUTES) / saved if saved > 0 else None
 
 

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
-READ: Final = 0.1
-"""Price of a token that is read from the cache, in tokens of input."""
-
-WRITE_5_MINUTES: Final = 1.25
-WRITE_1_HOUR: Final = 2.0
-"""Prices of a token that is written to the cache (Anthropic's prices, compaction.md 1.6)."""
+from ..prices import READ, WRITE_1_HOUR, WRITE_5_MINUTES
 
 
 class BreakEven(msgspec.Struct, frozen=True):
@@ -24,21 +17,22 @@ class BreakEven(msgspec.Struct, frozen=True):
     """Nothing is lost where the cache is cold already."""
 
 
-def break_even(context: int, position: int, saved: int) -> BreakEven:
+def break_even(context: int, position: int, saved: int, read: float = READ) -> BreakEven:
     """Work it out for a context and what is freed of it, all in tokens.
 
-    `position` are the tokens before the first change, which stay warm. The first request
-    after the change costs (context - saved - position) * write + position * READ
-    - context * READ more, and each later one saves READ * saved.
+    `position` are the tokens before the first change, which stay warm; `read` is the price of a
+    token that is read from the cache, in tokens of input. The first request after the change
+    costs (context - saved - position) * write + position * read - context * read more, and each
+    later one saves read * saved.
     """
     return BreakEven(
-        _requests(context, position, saved, WRITE_5_MINUTES),
-        _requests(context, position, saved, WRITE_1_HOUR),
+        _requests(context, position, saved, WRITE_5_MINUTES, read),
+        _requests(context, position, saved, WRITE_1_HOUR, read),
     )
 
 
-def _requests(context: int, position: int, saved: int, write: float) -> float | None:
-    if saved <= 0:
+def _requests(context: int, position: int, saved: int, write: float, read: float) -> float | None:
+    if saved <= 0 or read <= 0:
         return None
-    extra = max(0, context - saved - position) * write + (position - context) * READ
-    return max(0.0, extra / (READ * saved))
+    extra = max(0, context - saved - position) * write + (position - context) * read
+    return max(0.0, extra / (read * saved))

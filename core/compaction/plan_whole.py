@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ..conversation import Piece, PieceKind
+from ..prices import read_share
 from ..summaries.running import ASKERS
 from .break_even import break_even
 from .limits import LARGEST_BYTES
@@ -60,7 +61,8 @@ def plan_whole(
                 operations.append(made)
         refused += late_refusals(file, scan, largest)
     saved = sum(each.tokens_saved for each in operations)
-    even = break_even(view.tokens, view.overhead + _unmoved(operations, view), saved)
+    warm = view.overhead + _unmoved(operations, view)
+    even = break_even(view.tokens, warm, saved, read_share(view.model))
     return make_plan(
         session_id,
         scan.sha256,

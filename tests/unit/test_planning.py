@@ -17,6 +17,7 @@ from ctxtop.core.compaction.protect import TAIL, Protection
 from ctxtop.core.compaction.registered import STRATEGIES
 from ctxtop.core.compaction.select import LEAST_TOKENS, Aim
 from ctxtop.core.conversation import PieceKind
+from ctxtop.core.prices import read_share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,6 +192,32 @@ def test_break_even_is_that_of_the_reference(
     assert found.five_minutes == pytest.approx(five, abs=0.06)
     assert found.one_hour == pytest.approx(hour, abs=0.06)
     assert found.cold == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "read"),
+    [
+        ("claude-opus-5-5", 0.05),
+        ("claude-opus-5-5[1m]", 0.05),
+        ("claude-fable-5-1", 0.025),
+        ("claude-haiku-4-5", 0.1),
+        ("nobody-knows", 0.1),
+        (None, 0.1),
+    ],
+)
+def test_a_cached_token_costs_what_it_costs_of_this_model(model: str | None, read: float) -> None:
+    assert read_share(model) == pytest.approx(read)
+    # What is read cheaply is paid back late: (167,000 - 10,000 - 50,000) written anew.
+    found = break_even(167_000, 10_000, 50_000, read_share(model)).five_minutes
+    assert found == pytest.approx((107_000 * 1.25 - 157_000 * read) / (read * 50_000))
+
+
+def test_a_plan_pays_by_its_model_s_price(tmp_path: Path) -> None:
+    def paid(model: str) -> float:
+        plan = plan_of(long_session(model).write(tmp_path / f"{model}.jsonl"))
+        return plan.break_even_requests or 0.0
+
+    assert paid("claude-opus-5-5") > 1.5 * paid("claude-opus-5") > 0
 
 
 def test_nothing_saved_is_never_paid_back() -> None:
