@@ -40,7 +40,8 @@ def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms
     where = titles.get(row.session_id, row.session_id[:8])
     since = age(None if row.at is None else now_ms - row.at)
     estimate = "" if row.estimated_tokens is None else f" ≈{tokens(row.estimated_tokens)}"
-    size = f"{row.lines} lines{estimate} · {since}"
+    lines = "1 line" if row.lines == 1 else f"{row.lines} lines"
+    size = f"{lines}{estimate} · {since}"
     room = max(0, width - SIZE_CELLS - 1)
     who_cells = min(room, max(14, room // 3))
     return Content.assemble(
