@@ -19,7 +19,6 @@ from ..core.compaction.refused import NotAppliedError
 from ..core.compaction.select import Aim
 from ..core.compaction.target import MOST_HARM, target_tokens
 from ..core.policy.policy import Policy  # noqa: TC001 -- msgspec reads it
-from ..core.prices import read_share
 from ..core.sessions import Session  # noqa: TC001 -- msgspec reads it
 from ..core.store.database import StoreError, open_reader
 from ..core.store.estimating import read_estimator
@@ -195,7 +194,7 @@ def _asked(act: Act) -> Done:
     from .asking.ask import Subject as Asked
     from .asking.outcome import NotCompactedError, Why
 
-    requests = break_even(_tokens(act) or 0, read=read_share(act.session.model))
+    requests = break_even(_tokens(act) or 0, model=act.session.model)
     price = pays(requests, act.situation)
     if not price.act:
         return _dear(act, price)

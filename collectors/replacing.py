@@ -57,9 +57,9 @@ def read_replaced(
 def _of_plan(row: SummaryRow, plans: Sequence[PlanText], tell: Callable[[str], None]) -> Replaced:
     from pathlib import Path
 
-    plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     if row.summary_id > 0:
         raise NothingReplacedError("a plan that was made in plan mode replaces nothing: it is new")
+    plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     if plan is None:
         raise NothingReplacedError("its receipt is gone: nothing says what it was made of")
     entries = _read(Path(plan.transcript), tell, plan.base_bytes)

@@ -13,7 +13,7 @@ import msgspec
 
 from ..claims import Source
 from ..policy.policy import Origin
-from ..prices import READ, WRITE_5_MINUTES
+from ..prices import WRITE_5_MINUTES, read_share
 from ..sessions import Status
 
 if TYPE_CHECKING:
@@ -182,14 +182,14 @@ def pays(requests: float | None, now: Situation) -> Verdict:
     return _yes("price", f"it pays after {requests:.0f} requests")
 
 
-def break_even(tokens: int, left: int = SUMMARY_TOKENS, read: float = READ) -> float | None:
+def break_even(tokens: int, left: int = SUMMARY_TOKENS, model: str | None = None) -> float | None:
     """Say after how many requests the client's own compaction has paid for itself.
 
     The summary is written, and put into the cache by the next request, which reads no old
-    context any more, while the one that summarised did; each later request reads less. `read` is
-    the price of a cached token in tokens of input. None where it never pays.
+    context any more, while the one that summarised did; each later request of `model` reads less.
+    None where it never pays.
     """
-    saved = read * (tokens - left)
+    saved = read_share(model) * (tokens - left)
     return left * (OUTPUT + WRITE_5_MINUTES) / saved if saved > 0 else None
 
 

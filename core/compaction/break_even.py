@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..prices import READ, WRITE_1_HOUR, WRITE_5_MINUTES
+from ..prices import WRITE_1_HOUR, WRITE_5_MINUTES, read_share
 
 
 class BreakEven(msgspec.Struct, frozen=True):
@@ -17,14 +17,15 @@ class BreakEven(msgspec.Struct, frozen=True):
     """Nothing is lost where the cache is cold already."""
 
 
-def break_even(context: int, position: int, saved: int, read: float = READ) -> BreakEven:
+def break_even(context: int, position: int, saved: int, model: str | None = None) -> BreakEven:
     """Work it out for a context and what is freed of it, all in tokens.
 
-    `position` are the tokens before the first change, which stay warm; `read` is the price of a
-    token that is read from the cache, in tokens of input. The first request after the change
-    costs (context - saved - position) * write + position * read - context * read more, and each
-    later one saves read * saved.
+    `position` are the tokens before the first change, which stay warm; `read` is what a token
+    costs that `model` reads from the cache, in tokens of input. The first request after the
+    change costs (context - saved - position) * write + position * read - context * read more,
+    and each later one saves read * saved.
     """
+    read = read_share(model)
     return BreakEven(
         _requests(context, position, saved, WRITE_5_MINUTES, read),
         _requests(context, position, saved, WRITE_1_HOUR, read),

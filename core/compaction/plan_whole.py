@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ..conversation import Piece, PieceKind
-from ..prices import read_share
 from ..summaries.running import ASKERS
 from .break_even import break_even
 from .limits import LARGEST_BYTES
@@ -62,7 +61,7 @@ def plan_whole(
         refused += late_refusals(file, scan, largest)
     saved = sum(each.tokens_saved for each in operations)
     warm = view.overhead + _unmoved(operations, view)
-    even = break_even(view.tokens, warm, saved, read_share(view.model))
+    even = break_even(view.tokens, warm, saved, view.model)
     return make_plan(
         session_id,
         scan.sha256,

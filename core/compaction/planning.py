@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ..conversation import Entry, Piece, PieceKind, Role
 from ..material import read_thoughts
-from ..prices import read_share
 from ..thinking import drops_thinking, is_of_another
 from . import plan as plans
 from .break_even import break_even
@@ -125,7 +124,7 @@ class Draft:
         operations = with_usage(view, selection.operations)
         refused += late_refusals(self._file, self._scan, self._largest)
         saved = sum(each.tokens_saved for each in selection.operations)
-        even = break_even(view.tokens, selection.position, saved, read_share(view.model))
+        even = break_even(view.tokens, selection.position, saved, view.model)
         return plans.make_plan(
             self._session_id,
             self._scan.sha256,

@@ -201,6 +201,12 @@ TITLES: Final = (
 )
 
 
+def write_titles(stage: Stage) -> None:
+    """Write a session of each title."""
+    for number, title in enumerate(TITLES, 1):
+        append(session_file(stage.root, number), prompt(title), answer(90_000))
+
+
 def starts(line: str, sign: str) -> int:
     """Give the cell at which something stands in a line."""
     return cell_len(line[: line.index(sign)])
@@ -210,8 +216,7 @@ def starts(line: str, sign: str) -> int:
 async def test_columns_begin_at_the_same_cell_whatever_the_title(
     stage: Stage, size: tuple[int, int]
 ) -> None:
-    for number, title in enumerate(TITLES, 1):
-        append(session_file(stage.root, number), prompt(title), answer(90_000))
+    write_titles(stage)
     async with opened(stage, size) as it:
         assert len(it.titles()) == len(TITLES)
         pane = it.pane("sessions")
@@ -241,8 +246,7 @@ def columns(head: str) -> list[tuple[int, int]]:
 async def test_every_list_keeps_its_columns_whatever_the_title(
     demo: Stage, size: tuple[int, int]
 ) -> None:
-    for number, title in enumerate(TITLES, 1):
-        append(session_file(demo.root, number), prompt(title), answer(90_000))
+    write_titles(demo)
     async with opened(demo, size) as it:
         checked = set()
         for way in WAYS:

@@ -208,7 +208,7 @@ def test_break_even_is_that_of_the_reference(
 def test_a_cached_token_costs_what_it_costs_of_this_model(model: str | None, read: float) -> None:
     assert read_share(model) == pytest.approx(read)
     # What is read cheaply is paid back late: (167,000 - 10,000 - 50,000) written anew.
-    found = break_even(167_000, 10_000, 50_000, read_share(model)).five_minutes
+    found = break_even(167_000, 10_000, 50_000, model).five_minutes
     assert found == pytest.approx((107_000 * 1.25 - 157_000 * read) / (read * 50_000))
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...prices import read_share
 from ..break_even import break_even
 from ..plan import Plan, Refusal, make_plan
 from ..strategies.usage import with_usage
@@ -85,7 +84,7 @@ def _plan(ground: Ground, base: Base, operations: tuple[Operation, ...]) -> Plan
     places = [view.positions.get(each.line or 0, 0) for each in operations]
     position = view.overhead + min(places, default=0)
     saved = sum(each.tokens_saved for each in operations)
-    even = break_even(view.tokens, position, saved, read_share(view.model))
+    even = break_even(view.tokens, position, saved, view.model)
     return make_plan(
         ground.found.session_id,
         base.sha256,
