@@ -31,7 +31,7 @@ def test_without_a_screen(lab: Lab, judge: Judge) -> None:
         (f'Todo. [[tool:TaskCreate|{{"subject": "a", "description": "b"}}]] {OK}', ()),
         (f'Shape. [[tool:StructuredOutput|{{"a": 1}}]] {OK}', ("--json-schema", SCHEMA)),
         (f"Once. [[bash:echo 1]] [[bash:echo 2]] {OK}", ("--max-turns", "1")),
-        (f"Dear. [[bash:echo 1&&&usage:90000]] {OK}", ("--max-budget-usd", "0.0001")),
+        ("Dear. [[bash:echo 1&&&usage:90000]] [[wait:3&&&say:ok]]", ("--max-budget-usd", "0.0001")),
         (f"Wrong. [[tool:Nope|{{}}]] [[read:/nope]] {OK}", ()),
         ("/context", ()),
     ):

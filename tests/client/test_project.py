@@ -10,6 +10,7 @@ import pytest
 
 from .compacting import resume
 from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
+from .lab import LARGE, SMALL
 from .talks import SLOWLY, TALKS, path_of
 
 if TYPE_CHECKING:
@@ -95,6 +96,17 @@ def test_kept_lines_that_were_removed(lab: Lab) -> None:
         return [line for line in compacted(lines, kept) if line not in kept]
 
     resume(lab, write_edited(path, removed), "removed")
+
+
+@pytest.mark.parametrize("model", [SMALL, LARGE])
+def test_an_agent_that_ends_while_its_parent_works(lab: Lab, model: str) -> None:
+    lab.define_agent("worker")
+    session_id = lab.turn(
+        "Delegate. [[agent:worker|Build it <<say:Built.>>]] [[bash:sleep 4]] [[say:ok]]",
+        model=model,
+    ).session_id
+    assert b'"type":"queued_command"' in path_of(lab, session_id).read_bytes()
+    resume(lab, session_id, "told at work")
 
 
 @pytest.mark.parametrize("kind", TALKS)

@@ -27,7 +27,10 @@ _WARNED: Final = re.compile(
     r"(<task-notification>.*?</task-notification>)(?:\s*</system-reminder>)?",
     re.DOTALL,
 )
-"""What the client says before a notification, each time it sends it; no line holds it."""
+"""What the client says before a notification, each time it sends it.
+
+A notification that came while the model worked is written down with it, any other without.
+"""
 
 
 class Said:
@@ -41,7 +44,11 @@ class Said:
 
     def __repr__(self) -> str:
         # Where two texts are joined the client adds or takes away a line's end.
-        return f"{self.role} {self.calls} {self.results} {_BLANK.sub('', self.text)}"
+        return f"{self.role} {self.calls} {self.results} {_BLANK.sub('', self.unwarned())}"
+
+    def unwarned(self) -> str:
+        """Leave out the client's warnings, and the tags that it writes around them."""
+        return _WARNED.sub(r"\1", self.text)
 
 
 def received(messages: Iterable[Json]) -> list[str]:
@@ -105,9 +112,8 @@ def lines_told(entries: Sequence[Entry]) -> list[str]:
 
 
 def _in_any_order(said: Said) -> str:
-    lines = (
-        _BLANK.sub("", _TAGS.sub("\n", line)) for line in _TAGS.sub("\n", said.text).split("\n")
-    )
+    untagged = _TAGS.sub("\n", said.unwarned())
+    lines = (_BLANK.sub("", line) for line in untagged.split("\n"))
     return f"{said.role} {said.calls} {sorted(said.results)} {sorted(filter(None, lines))}"
 
 
@@ -128,4 +134,4 @@ def _take(said: Said, block: Json) -> None:
         said.text += "\n".join([*parts, ""])
     else:
         text = block.get("thinking") or block.get("text") or ""
-        said.text += _WARNED.sub(r"\1", text) + "\n"
+        said.text += f"{text}\n"
