@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
+from ...core.half_signs import without_half_signs
+
 Part = TypeVar("Part", bound=msgspec.Struct)
 
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
@@ -293,18 +295,21 @@ def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON
 
 
 def mend(line: bytes) -> bytes:
-    """Write a line again that the client still reads although it is not strict JSON.
+    """Write a line that the client still reads as strict JSON; what is not odd stays as it is.
 
     Raises NotJsonError with the reason where nothing can read it.
     """
+    text = line.decode("utf-8", "replace")
     try:
-        value = json.loads(line.decode("utf-8", "replace"))
-        if not isinstance(value, dict):
-            raise NotJsonError("not an object")
-        text = json.dumps(value, ensure_ascii=False)
-        # Half a surrogate pair, as JavaScript writes it, has no bytes in UTF-8.
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        value = json.loads(text, parse_constant=_refuse)
     except NotJsonError:
         raise
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from error
+    if not isinstance(value, dict):
+        raise NotJsonError("not an object")
+    return without_half_signs(text).encode()
+
+
+def _refuse(constant: str) -> object:
+    raise NotJsonError(f"{constant} is Python's, not JSON's")

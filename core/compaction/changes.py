@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ..conversation import PieceKind
+from ..half_signs import without_half_signs
 from ..summaries.cues import quote
 from .plan import Harm, Operation, Remove, Replace
 from .pointer import PointerError, escaped
@@ -79,7 +80,7 @@ def replace_inputs(
     except PointerError:
         return None
     said = Said(_joined(block["input"]), _joined(json.loads(after)))
-    saved = slot.tokens - view.count_as(slot, after)
+    saved = slot.tokens - view.count_as(slot, without_half_signs(after))
     return _operation(view, slot, intent, changes, saved, said)
 
 

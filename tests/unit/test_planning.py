@@ -18,7 +18,7 @@ from ctxtop.core.compaction.registered import STRATEGIES
 from ctxtop.core.compaction.select import LEAST_TOKENS, Aim
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.prices import read_share
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests import transcripts as made
@@ -241,12 +241,16 @@ _TEXTS = st.builds(
 )
 _CALLS = st.tuples(_TOOLS, _TEXTS, _TEXTS, st.booleans(), st.booleans(), st.integers(0, 3))
 
+_READ = ("Read", numbered(1), "", False, False, 0)
+_HALF = ("Edit", numbered(1), numbered(30, words="\ud83d half"), False, False, 0)
+
 
 @given(
     st.lists(st.one_of(_CALLS, st.text(max_size=900)), max_size=25),
     st.sampled_from([OLDER, NEWER]),
     st.sampled_from(list(Harm)),
 )
+@example([_READ, _HALF, _READ, "", _READ], OLDER, Harm.SUPERSEDED)
 @settings(max_examples=40, deadline=None)
 def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
     story: list[Any], model: str, level: Harm
