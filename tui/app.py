@@ -14,6 +14,7 @@ from .acts import Acts
 from .feed import Feed
 from .formats import one_line
 from .kept import Keeper, KeptFile
+from .lasting import spare_lasting, spare_nothing
 from .leaving import leave_when_told
 from .messages import (
     Answered,
@@ -207,6 +208,7 @@ class CtxtopApp(Navigating):
         self.herald.stop()
         self.works.stop()
         self.feed.stop()
+        spare_nothing()
 
     def now_ms(self) -> int:
         """Tell the time, in milliseconds since 1970."""
@@ -220,6 +222,8 @@ class CtxtopApp(Navigating):
 
         if self._is_leaving:
             return
+        if event.view.scanned and not (self.view and self.view.scanned):
+            self.call_after_refresh(spare_lasting)
         self.view = event.view
         self.herald.see(event.view)
         self.fleet.show_view(event.view)

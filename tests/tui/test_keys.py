@@ -231,14 +231,14 @@ async def test_y_copies_the_whole_of_what_is_read(demo: Stage) -> None:
 async def test_z_shows_one_pane_alone_and_esc_gives_it_back(demo: Stage) -> None:
     async with opened(demo) as it:
         await it.press("z")
-        assert it.app.fleet.maximized is it.pane("sessions")
+        assert it.app.fleet.zoomed is it.pane("sessions")
         assert "Summaries" not in it.words
         assert next(iter(it.rows().values())) in it.words
         await it.press("escape")
-        assert it.app.fleet.maximized is None
+        assert it.app.fleet.zoomed is None
         assert "Summaries" in it.words
         await it.press("3", "z", "z")
-        assert it.app.fleet.maximized is None
+        assert it.app.fleet.zoomed is None
         await it.press("z")
         row = next(iter(it.rows("summaries").values())).split("\n")[0]
         assert len(row) > 100

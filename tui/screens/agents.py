@@ -28,6 +28,7 @@ from ..widgets.tab_line import TabLine, TabName
 from ..widgets.tab_pane import Shown, Standing, TabPane
 from ..widgets.type_pane import TypePane
 from .page import Page
+from .zooming import Zooming
 
 if TYPE_CHECKING:
     import sqlite3
@@ -47,10 +48,11 @@ DETAIL_FRAME: Final = 4
 TABS: Final = ("agents", "types", "findings")
 
 
-class AgentsScreen(Page):
+class AgentsScreen(Page, Zooming):
     """Three tabs over one reading; the marked row's report stands beside or below."""
 
     CSS_PATH = "agents.tcss"
+    ZOOMED_PANES = "#lists, #detail"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -237,7 +239,7 @@ class AgentsScreen(Page):
         self._leave_filter()
         self._tab = name
         self.query_one("#lists", ContentSwitcher).current = name
-        self.remove_class("-zoomed")
+        self.zoom(None)
         self._pane.rows.focus()
         self._read_scope()
         # The list has its size only after it was laid out.
@@ -312,9 +314,10 @@ class AgentsScreen(Page):
 
     def action_zoom(self) -> None:
         """Show the report alone, or beside the list again."""
-        self.toggle_class("-zoomed")
-        if self.has_class("-zoomed"):
-            self.query_one("#detail").focus()
+        detail = self.query_one("#detail")
+        self.zoom(None if self.zoomed else detail)
+        if self.zoomed:
+            detail.focus()
         else:
             self._pane.rows.focus()
         self.call_after_refresh(self.draw)
@@ -330,7 +333,7 @@ class AgentsScreen(Page):
 
     def action_back(self) -> None:
         """Undo the last step: the report alone, the filter; then leave."""
-        if self.has_class("-zoomed"):
+        if self.zoomed:
             self.action_zoom()
         elif not self._pane.rows.has_focus:
             self._pane.rows.focus()

@@ -28,11 +28,13 @@ from ..widgets.status_line import State, StatusLine
 from ..widgets.trouble_line import TroubleLine
 from .arranging import ARRANGING_KEYS, Arranging
 from .page import Page
+from .zooming import Zooming
 
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.widget import Widget
 
     from ...collectors.folder import Trouble
     from ...collectors.listener import Progress
@@ -46,8 +48,10 @@ SMALL: Final = (60, 18)
 """Cells and lines below which one pane is shown at a time, and a line says so."""
 
 
-class FleetScreen(Arranging):
+class FleetScreen(Arranging, Zooming):
     """Panes over one view."""
+
+    ZOOMED_PANES = "RowList, LowerPanes"
 
     CSS_PATH = Path(__file__).with_name("fleet.tcss")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
@@ -248,7 +252,10 @@ class FleetScreen(Arranging):
         if name in {"summaries", "fills"}:
             self.set_class(name == "fills", "-fills")
         self.set_class(name != "sessions", "-below")
-        self.query_one(f"#{name}", RowList).rows.focus()
+        pane = self.query_one(f"#{name}", RowList)
+        if self.zoomed:
+            self.zoom(pane)
+        pane.rows.focus()
 
     def action_filter(self) -> None:
         """Filter the sessions, or search the summaries, by the pane that has the focus."""
@@ -269,15 +276,17 @@ class FleetScreen(Arranging):
 
     def action_zoom(self) -> None:
         """Give the pane that has the focus the whole screen, or give it back."""
-        if self.maximized:
-            self.minimize()
-        else:
-            self.maximize(self.query_one(f"#{self._pane}", RowList))
+        self.zoom(None if self.zoomed else self.query_one(f"#{self._pane}", RowList))
+
+    def zoom(self, pane: Widget | None) -> None:
+        """Draw for the room: two zooms at once leave a pane without word of its size."""
+        super().zoom(pane)
+        self.call_after_refresh(self.draw)
 
     def action_back(self) -> None:
         """Undo the last step: zoom, filter, marks, then go back to the sessions; never leave."""
-        if self.maximized:
-            self.minimize()
+        if self.zoomed:
+            self.zoom(None)
         elif self._pane == "summaries" and self.search:
             self.search = ""
         elif self._pane == "sessions" and self.how.words:
@@ -384,10 +393,6 @@ class FleetScreen(Arranging):
     @on(Rows.RoomChanged)
     def _draw_for_room(self) -> None:
         self.draw()
-
-    def watch_maximized(self) -> None:
-        """Draw for the room after a zoom: two at once leave a pane without word of its size."""
-        self.call_after_refresh(self.draw)
 
     def watch_search(self) -> None:
         """Ask for what matches."""

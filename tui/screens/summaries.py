@@ -25,6 +25,7 @@ from ..widgets.summary_list import SummaryList
 from ..widgets.summary_reader import SummaryReader
 from ..widgets.text_pane import TextPane
 from .quick_page import QuickPage
+from .zooming import Zooming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,10 +51,11 @@ TOGETHER: Final = 2
 """Summaries that are compared."""
 
 
-class SummariesScreen(QuickPage):
+class SummariesScreen(QuickPage, Zooming):
     """A list, the text beside it, and a search through all of them."""
 
     CSS_PATH = "summaries.tcss"
+    ZOOMED_PANES = "#list-pane, #reader"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*SUMMARY_KEYS]
@@ -367,20 +369,23 @@ class SummariesScreen(QuickPage):
 
     def action_zoom(self) -> None:
         """Give the pane with the focus the whole screen, or give it back."""
-        if self.maximized:
-            self.minimize()
-            return
-        in_text = self.reader.text.has_focus
-        self.maximize(self.query_one("#reader" if in_text else "#list-pane"), container=False)
+        shown = self._pane_of("text" if self.reader.text.has_focus else "list")
+        self.zoom(None if self.zoomed else shown)
 
     def action_pane(self, name: str) -> None:
         """Go to the list or to the text."""
+        pane = self._pane_of(name)
+        if self.zoomed or not pane.display:
+            self.zoom(pane)
         self.query_one(f"#{name}").focus()
+
+    def _pane_of(self, name: str) -> Widget:
+        return self.reader if name == "text" else self.query_one("#list-pane")
 
     def action_back(self) -> None:
         """Undo the last step: zoom, the pane, search, filters, marks; then leave."""
-        if self.maximized:
-            self.minimize()
+        if self.zoomed:
+            self.zoom(None)
         elif not self.rows.has_focus and self.rows.display:
             self.rows.focus()
         elif self._words:
