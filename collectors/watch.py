@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 DEBOUNCE_MS: Final = 200
 """The longest that changes are gathered while more keep coming."""
 
-STEP_MS: Final = 25
-"""A pause this long ends the gathering."""
+STEP_MS: Final = 30
+"""A pause this long ends the gathering; the watcher wakes that often, also for nothing."""
 
 TICK_MS: Final = 500
 """Without any change the watcher comes back this often, to look at the clock."""
