@@ -10,6 +10,7 @@ from ctxtop.tui.screens.help import HelpScreen
 from ctxtop.tui.selection import Order
 from ctxtop.tui.theme import THEMES
 from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.row_list import RowList
 from textual.command import CommandPalette
 
 from .support import opened
@@ -245,6 +246,22 @@ async def test_z_shows_one_pane_alone_and_esc_gives_it_back(demo: Stage) -> None
         assert row in it.words
         await it.press("escape")
         assert len(next(iter(it.rows("summaries").values())).split("\n")[0]) < 60
+
+
+async def test_another_pane_takes_the_place_of_the_one_that_is_alone(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.press("z", "2")
+        assert it.app.fleet.zoomed is it.pane("agents")
+        assert it.pane("agents").region.height > 30
+        assert not it.pane("sessions").display
+        await it.press("4")
+        assert it.app.fleet.zoomed is it.pane("fills")
+        assert it.pane("fills").region.width == it.app.size.width
+        await it.press("slash")
+        assert it.app.fleet.query_one(FilterBar).region.height == 1
+        await it.press("escape", "z")
+        shown = {pane.id for pane in it.app.fleet.query(RowList) if pane.display}
+        assert shown == {"sessions", "agents", "fills"}
 
 
 async def test_t_goes_through_our_themes(demo: Stage) -> None:

@@ -437,6 +437,22 @@ async def test_it_fits_and_survives_a_change_of_size(demo: Stage, size: tuple[in
         assert screen.rows.place == ALL - 2
 
 
+async def test_2_shows_the_text_where_only_the_list_fits(demo: Stage) -> None:
+    async with opened(demo, (60, 15)) as it:
+        screen = await all_summaries(it)
+        assert not screen.reader.display
+        await it.press("2")
+        assert screen.reader.display
+        assert screen.reader.text.has_focus
+        assert not screen.rows.region
+        await it.press("1")
+        assert screen.rows.has_focus
+        assert screen.rows.region.height > 5
+        await it.press("escape")
+        assert not screen.reader.display
+        assert screen.is_current
+
+
 @every_size
 async def test_pictures(demo: Stage, size: tuple[int, int]) -> None:
     async with opened(demo, size) as it:

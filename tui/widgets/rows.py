@@ -18,7 +18,7 @@ from textual.visual import Visual
 from ..moving_keys import moving_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual import events
     from textual.content import Content
@@ -132,7 +132,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             self._measure()
             self.refresh()
         else:
-            for index in changed:
+            for index in self._in_sight(changed):
                 self._refresh_row(index)
         keys = {row.key for row in rows}
         self._strips = {name: each for name, each in self._strips.items() if name in keys}
@@ -269,6 +269,12 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     def _is_seen(self, index: int) -> bool:
         top = self.scroll_offset.y
         return index < len(self._rows) and top <= self._starts[index] < top + self._height
+
+    def _in_sight(self, rows: Iterable[int]) -> list[int]:
+        """Leave out the rows of which no line is seen."""
+        top = self.scroll_offset.y
+        end = top + self._height
+        return [n for n in rows if self._starts[n] < end and self._starts[n + 1] > top]
 
     def _refresh_row(self, index: int) -> None:
         if index < len(self._rows):
