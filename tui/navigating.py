@@ -8,10 +8,12 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from .destinations import DESTINATIONS
+from .forgetting import forget_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from textual.await_complete import AwaitComplete
     from textual.command import Provider
     from textual.screen import Screen
 
@@ -111,6 +113,12 @@ class Navigating(App[None]):
         self._go_back_to(self.fleet)
         if len(crumbs) > 1 and session and session.session_id == session_id:
             self.open_session(session)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Leave a screen; what Textual keeps of its drawing goes too."""
+        left = super().pop_screen()
+        self.call_later(forget_gone)
+        return left
 
     def _go_back_to(self, below: Screen[None]) -> None:
         while self.screen is not below:

@@ -12,12 +12,12 @@ from ctxtop.tui.destinations import DESTINATIONS
 from ctxtop.tui.policy_rows import HEADING
 from ctxtop.tui.screens.page import Page
 from ctxtop.tui.widgets.crumbs import Crumbs
+from ctxtop.tui.widgets.key_line import KeyLine
 from ctxtop.tui.widgets.row_list import RowList, Rows
 from ctxtop.tui.widgets.summary_list import SummaryList
 from rich.cells import cell_len
 from textual.command import CommandList, CommandPalette
-from textual.widgets import Footer, Static
-from textual.widgets._footer import FooterKey
+from textual.widgets import Static
 
 from .pages import WAYS, back, go, is_there
 from .support import opened
@@ -26,7 +26,7 @@ from .test_ascii import plainly
 from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
-    from textual.geometry import Region
+    from ctxtop.tui.widgets.key_line import ShownKey
     from textual.widget import Widget
 
     from .support import Opened, Stage
@@ -66,17 +66,16 @@ MOST_KEYS: Final = 8
 
 
 async def click_footer(it: Opened, action: str) -> None:
-    def place() -> Region | None:
-        # The footer is made anew whenever what can be done has changed.
-        keys = it.app.screen.query_one(Footer).query(FooterKey)
-        regions = (each.region for each in keys if each.action.endswith(action))
-        return next((region for region in regions if region), None)
+    line = it.app.screen.query_one(KeyLine)
+
+    def place() -> ShownKey | None:
+        return next((each for each in line.keys if each.action.endswith(action)), None)
 
     await it.until(place)
     await it.calm()
-    region = place()
-    assert region is not None
-    await it.pilot.click(offset=(region.x + 1, region.y))
+    found = place()
+    assert found is not None
+    await it.pilot.click(line, offset=(found.start + 1, 0))
 
 
 async def test_every_page_by_mouse_alone(demo: Stage) -> None:
@@ -111,8 +110,7 @@ async def test_no_page_has_more_keys_in_its_footer_than_one_reads(demo: Stage) -
         await it.mark("Ship the wishlist")
         for way in WAYS:
             if await go(it, way):
-                shown = it.app.screen.query_one(Footer).query(FooterKey)
-                names = [each.description for each in shown]
+                names = [each.words for each in it.app.screen.query_one(KeyLine).keys]
                 assert len(names) <= MOST_KEYS, (way.name, names)
                 await back(it)
 

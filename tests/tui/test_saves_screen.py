@@ -16,9 +16,9 @@ from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.saves_feed import SavesFeed
 from ctxtop.tui.screens.saves import CRUMB, ProjectSaveScreen
+from ctxtop.tui.widgets.key_line import KeyLine
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
-from textual.widgets import Footer
 
 from .comparing import compare_themes, every_size
 from .support import NOW, NOW_MS, Stage, opened
@@ -124,7 +124,7 @@ async def test_how_it_looks(stage: Stage, work: Path, size: tuple[int, int]) -> 
     async with opened(stage, size) as it:
         await measured(it)
         await it.press("M")
-        assert it.app.screen.query_one(Footer).region.bottom == size[1]
+        assert it.app.screen.query_one(KeyLine).region.bottom == size[1]
         await compare_themes(it, "saves", size)
 
 
