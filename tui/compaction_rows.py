@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ..core import thrash
-from .formats import NOTHING, age, fit, fit_right, middle, one_line, tokens
+from .formats import NOTHING, age, fit, fit_right, middle, one_line, plural, tokens
 from .sections import Listing, heading, lines, quiet
 from .timeline_lines import CUT
-from .told_lines import many, steered_lines, told_lines
+from .told_lines import steered_lines, told_lines
 from .widgets.row_list import Row
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NONE_YET: Final = (
 def compactions_listing(known: Known, width: int, now_ms: int) -> Listing:
     """List the compactions, the newest first."""
     rows = tuple(Row(row.uuid, _row(row, told, width, now_ms)) for row, told in known.compactions)
-    count = many(len(rows), "compaction")
+    count = plural(len(rows), "compaction")
     return Listing(rows, quiet(f"{count}; ⏎ shows what was kept and what was forgotten"), NONE_YET)
 
 
@@ -76,7 +76,7 @@ def compaction_detail(known: Known, key: str, width: int, now_ms: int) -> Conten
 
 def cut_words(row: CompactionRow) -> str:
     """Say what a compaction did to the context."""
-    kept = f", {many(row.kept_messages, 'message')} kept" if row.kept_messages else ""
+    kept = f", {plural(row.kept_messages, 'message')} kept" if row.kept_messages else ""
     took = f", took {age(row.duration_ms)}" if row.duration_ms else ""
     return f"{row.trigger or 'unknown trigger'}: {sizes_words(row)}{kept}{took}"
 
@@ -103,7 +103,7 @@ def forgot_words(told: Told | None) -> str:
         (counts.files, "file"),
         (counts.identifiers, "name"),
     ]
-    said = ", ".join(many(count, what) for count, what in named if count)
+    said = ", ".join(plural(count, what) for count, what in named if count)
     return f"forgot {said}" if said else "forgot nothing that was looked for"
 
 
@@ -122,7 +122,7 @@ def _row(row: CompactionRow, told: Told | None, width: int, now_ms: int) -> Cont
     room = max(0, width - fixed - named - len(sign))
     forgot = forgot_words(told)
     if told and len(forgot) > room:
-        forgot = f"forgot {many(_lost(told), 'thing')}"
+        forgot = f"forgot {plural(_lost(told), 'thing')}"
     return Content.assemble(
         (f"{CUT} ", "$accent"),
         (fit(one_line(row.trigger or "?"), named), "$quiet"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from .told_lines import many
+from .formats import plural
 from .wrapping import plain, wrap
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Compared:
     def headline(self) -> str:
         """Say in one line what differs."""
         if not self.starts:
-            return f"the same {many(self.same, 'line')}"
+            return f"the same {plural(self.same, 'line')}"
         more = f" · {self.uncompared:,} lines at the end not compared" if self.uncompared else ""
         return (
-            f"{many(len(self.starts), 'difference')} · −{self.only_left:,} +{self.only_right:,} ·"
-            f" {many(self.same, 'line')} the same{more}"
+            f"{plural(len(self.starts), 'difference')} · −{self.only_left:,} +{self.only_right:,} ·"
+            f" {plural(self.same, 'line')} the same{more}"
         )
 
 

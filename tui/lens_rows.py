@@ -9,9 +9,9 @@ from textual.content import Content
 
 from ..core import thrash
 from .compaction_rows import cut_words, when_words
-from .formats import bar, fit, fit_right, middle, one_line, percent, tokens
+from .formats import bar, fit, fit_right, middle, one_line, percent, plural, tokens
 from .sections import Listing, heading, lines, quiet
-from .told_lines import many, refilled, use_words
+from .told_lines import refilled, use_words
 from .widgets.row_list import Row
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def lens_words(row: CompactionRow, told: Told | None, now_ms: int) -> Content:
     more: list[Content] = []
     found = thrash.thrash(told.refill) if told else None
     if found:
-        turns = many(found.turns_since_last, "turn")
+        turns = plural(found.turns_since_last, "turn")
         words = f"⚠ too soon: {turns} after the last one{refilled(found.culprit)}"
         more.append(Content.styled(words, "$level-high"))
     if told and told.cleared_results:
-        results = many(told.cleared_results, "tool result")
+        results = plural(told.cleared_results, "tool result")
         more.append(quiet(f"{results} had been cleared before it, silently"))
     return lines(said, *more)
 

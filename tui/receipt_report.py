@@ -8,10 +8,9 @@ from textual.content import Content
 
 from ..core.compaction.receipts import Mode
 from .check_words import words_of
-from .formats import fit, middle, one_line, percent, tokens
+from .formats import fit, middle, one_line, percent, plural, tokens
 from .plan_report import size_words
 from .receipt_words import STATES
-from .told_lines import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,6 +76,6 @@ def _lines(
         state = f"{undone} of {len(plan.operations)} operations are undone"
     if why_not and not undone:
         state = f"cannot be undone: {one_line(why_not)}"
-    checks = f" · ✓ {many(len(receipt.verified), 'check')} held" if receipt.verified else ""
+    checks = f" · ✓ {plural(len(receipt.verified), 'check')} held" if receipt.verified else ""
     shown = middle(state, max(0, width - len(checks)))
     yield "state", Content.assemble((shown, "bold $foreground"), (checks, "$level-calm"))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ..core.replaced import Sort, Where
-from .formats import middle, one_line, tokens
-from .told_lines import many
+from .formats import middle, one_line, plural, tokens
 from .wrapping import plain, wrap
 
 if TYPE_CHECKING:
@@ -53,10 +52,10 @@ class Shown:
 
 def headline(row: SummaryRow, found: Replaced) -> list[str]:
     """Say in two lines what became of what."""
-    before = f"{many(found.messages, 'message')}, {many(found.tool_uses, 'tool use')}"
+    before = f"{plural(found.messages, 'message')}, {plural(found.tool_uses, 'tool use')}"
     if found.context_tokens:
         before += f", {tokens(found.context_tokens)} tokens in context"
-    size = f"{many(row.lines, 'line')}"
+    size = f"{plural(row.lines, 'line')}"
     if row.estimated_tokens is not None:
         size += f", ≈{tokens(row.estimated_tokens)} tokens"
     kept = sum(each.summary for each in found.tallies)

@@ -8,11 +8,11 @@ from textual.content import Content
 
 from ..core.saves.compat import Fit
 from ..core.saves.states import NEEDS_SOMEONE, SaveState
-from .formats import NOTHING, age, bar, fit, middle, one_line, percent, tokens
+from .formats import NOTHING, age, bar, fit, middle, one_line, percent, plural, tokens
 from .log_rows import clock
 from .noise_meter import meter, most_of, of_most, sign
 from .saves_rows import MARKS, state_words
-from .saves_words import band_words, count_of, noise_words, plugin_words
+from .saves_words import band_words, noise_words, plugin_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _history(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
             (f"{clock(noise.at, now_ms):>12}  ", "$quiet"),
             meter(noise.tokens, most_of(save, "tokens"), cells),
             (f" {of_most(save, 16)}  ", "$foreground"),
-            (f"{count_of(noise.lines, 'line')}, {count_of(noise.items, 'item')}", "$quiet"),
+            (f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}", "$quiet"),
         )
     if len(found.saves) > MOST_SAVES:
         yield Content.styled(f"    and {len(found.saves) - MOST_SAVES:,} before", "$quiet")
@@ -88,7 +88,7 @@ def _shares(found: ProjectSave, width: int) -> Iterator[Content]:
             (f"  {name.value.replace('_', ' '):<13} ", "$foreground"),
             (f"{bar(ratio, cells):<{cells}}", "$accent"),
             (f" {percent(ratio):>6}  ≈{tokens(share.estimated_tokens)} tokens, ", "$foreground"),
-            (f"{count_of(share.lines, 'line')}, {count_of(share.items, 'item')}", "$quiet"),
+            (f"{plural(share.lines, 'line')}, {plural(share.items, 'item')}", "$quiet"),
         )
 
 

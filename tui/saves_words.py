@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.saves.bands import Place
 from ..core.saves.blind_spots import WORDS
-from .formats import NOTHING, tokens
+from .formats import NOTHING, plural, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def is_bootstrap(error: str) -> bool:
 def noise_words(noise: Noise) -> str:
     """Write lines, items and tokens of one save."""
     sign = "≈" if noise.is_estimated else ""
-    counted = f"{count_of(noise.lines, 'line')}, {count_of(noise.items, 'item')}"
+    counted = f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}"
     return f"{counted}, {sign}{tokens(noise.tokens)} tokens"
 
 
@@ -51,8 +51,3 @@ def plugin_words(said: PluginSays) -> str:
     if said.blind_spots:
         return "; ".join(WORDS[each] for each in said.blind_spots)
     return said.words or NOTHING
-
-
-def count_of(number: int, thing: str) -> str:
-    """Write a number and its thing."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

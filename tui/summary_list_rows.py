@@ -11,9 +11,8 @@ from textual.content import Content
 
 from ..core.tokens import count_of
 from .compliance_words import SIGNS
-from .formats import fit, fit_right, middle, tokens
+from .formats import fit, fit_right, middle, plural, tokens
 from .summary_rows import KIND_SIGNS, KIND_STYLES, LOOKED_AT, beginning, who_said
-from .told_lines import many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +149,7 @@ def row_lines(
     sign = KIND_SIGNS.get(head.kind, "?")
     style = KIND_STYLES.get(head.kind, "$foreground")
     passed = SIGNS[verdict] if verdict is not None else " "
-    size = f"{many(head.lines, 'line')} ≈{tokens(head.tokens)}"
+    size = f"{plural(head.lines, 'line')} ≈{tokens(head.tokens)}"
     name = Content.assemble(
         (marked, "bold $accent"),
         (f"{sign} ", style),

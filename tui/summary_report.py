@@ -10,10 +10,9 @@ from textual.content import Content
 
 from ..core.tokens import count_of
 from .compliance_words import MEANINGS, SIGNS, WORDS
-from .formats import age, middle, one_line, tokens, when
+from .formats import age, middle, one_line, plural, tokens, when
 from .summary_list_rows import HIT
 from .summary_rows import KIND_SIGNS, KIND_STYLES, who_said
-from .told_lines import many
 from .wrapping import Wrapped, plain, wrap
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
     """Tell who said it, where and when, how large it is, and of an agent whether it complies."""
     style = KIND_STYLES.get(row.kind, "$foreground")
     sign = KIND_SIGNS.get(row.kind, "?")
-    size = f"{many(row.lines, 'line')} · ≈{tokens(row.estimated_tokens)} tokens"
+    size = f"{plural(row.lines, 'line')} · ≈{tokens(row.estimated_tokens)} tokens"
     lines = [
         Content.assemble(
             (f"{sign} ", style), (middle(one_line(who_said(row)), width - 2), f"bold {style}")

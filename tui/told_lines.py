@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from ..core import thrash
-from .formats import one_line, tokens
+from .formats import one_line, plural, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,10 +37,10 @@ def told_lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
     lost = told.forgotten
     found = thrash.thrash(told.refill)
     if found:
-        turns = many(found.turns_since_last, "turn")
+        turns = plural(found.turns_since_last, "turn")
         yield "thrash", f"{turns} after the last one{refilled(found.culprit)}"
     if told.cleared_results:
-        yield "cleared", f"{many(told.cleared_results, 'tool result')} before it, silently"
+        yield "cleared", f"{plural(told.cleared_results, 'tool result')} before it, silently"
     files = [_file(each) for each in lost.files[:FILES_SHOWN]]
     yield from _under("forgot files", _rest(files, lost.counts.files))
     names = [one_line(each.text) for each in lost.identifiers[:NAMES_SHOWN]]
@@ -59,8 +59,8 @@ def steered_lines(items: Sequence[Steered]) -> Iterator[tuple[str, str]]:
     """Tell what a compaction was asked to keep, and what of it was not kept."""
     if items:
         lost = [one_line(item.text) for item in items if item.kept is False]
-        told = f"{many(len(items), 'thing')}, {len(lost)} not kept" if lost else None
-        yield "asked to keep", told or many(len(items), "thing")
+        told = f"{plural(len(items), 'thing')}, {len(lost)} not kept" if lost else None
+        yield "asked to keep", told or plural(len(items), "thing")
         yield from _under("not kept", lost[:SAID_SHOWN])
 
 
@@ -91,8 +91,3 @@ def refilled(culprit: Culprit | None) -> str:
     kind = _KINDS.get(culprit.kind, culprit.kind)
     size = f"≈{tokens(culprit.tokens)} tokens"
     return f", refilled most by {kind} {culprit.what}: {size} (line {culprit.line})"
-
-
-def many(count: int, what: str) -> str:
-    """Count things: 1 turn, 2 turns."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...core.context import ContextState
 from ...core.tokens import count_of
 from ..compliance_words import SIGNS, short_verdict
-from ..formats import NOTHING, age, percent, tokens
+from ..formats import NOTHING, age, percent, plural, tokens
 from .columns import Cell
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def returned(found: Agent) -> str:
     """Say how much an agent put into its parent's context."""
     if found.result is None:
         return NOTHING
-    lines = "1 line" if found.result.lines == 1 else f"{found.result.lines:,} lines"
+    lines = plural(found.result.lines, "line")
     return f"{lines} ≈{tokens(count_of(found.result.estimated_tokens, found.result.text))}"
 
 

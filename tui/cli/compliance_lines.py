@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.codes import Verdict
 from ..compliance_words import WORDS
-from ..formats import NOTHING, moment, percent, tokens
+from ..formats import NOTHING, moment, percent, plural, tokens
 from .cells import session_id
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 from .times import time_of
@@ -35,7 +35,7 @@ COLOURS: Final = {
 
 def checked(found: Judgement) -> list[str]:
     """Lay out `ctxtop check`."""
-    size = "1 line" if found.lines == 1 else f"{found.lines:,} lines"
+    size = plural(found.lines, "line")
     said = paint(WORDS[found.verdict], COLOURS.get(found.verdict, ""))
     lines = [f"{said}  {size}, {found.chars:,} characters"]
     for each in (*found.violations, *found.warnings):

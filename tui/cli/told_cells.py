@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...core import thrash
-from ..formats import NOTHING, middle
-from ..told_lines import many, told_lines
+from ..formats import NOTHING, middle, plural
+from ..told_lines import told_lines
 from .columns import Cell, one_line, paint
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def forgot(told: Told | None) -> Cell | str:
 def too_soon(told: Told | None) -> Cell | str:
     """Mark a compaction that came soon after another."""
     found = thrash.thrash(told.refill) if told else None
-    return Cell(f"after {many(found.turns_since_last, 'turn')}", "warning") if found else ""
+    return Cell(f"after {plural(found.turns_since_last, 'turn')}", "warning") if found else ""
 
 
 def details(told: Told | None, width: int) -> list[str]:
@@ -53,4 +53,4 @@ def _counted(counts: Counts) -> Iterator[str]:
         (counts.constraints, "rule"),
     ):
         if count:
-            yield many(count, what)
+            yield plural(count, what)
