@@ -77,6 +77,8 @@ class Agent(msgspec.Struct, frozen=True):
     spent: Usage | None = None
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
     cwd: str | None = None
+    project_root: str | None = None
+    """Where its session began."""
     ruling: Ruling | None = None
     """Whether it compressed its result; None where nobody asked."""
 
@@ -122,6 +124,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         depth=row.depth,
         spent=_spent(row),
         cwd=row.cwd,
+        project_root=row.project_root,
     )
 
 

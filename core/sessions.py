@@ -54,6 +54,7 @@ class Session(msgspec.Struct, frozen=True):
     title: str
     project: str
     cwd: str | None
+    """Where it is now: it may have walked into a folder that nobody trusts."""
     model: str | None
     client_version: str | None
     status: Status
@@ -80,6 +81,8 @@ class Session(msgspec.Struct, frozen=True):
     cache: Cache = NO_CACHE
     cost: Cost | None = None
     """None where no answer has a price."""
+    project_root: str | None = None
+    """Where it began: what a project says, and what is started for it, belongs there."""
     trail: tuple[int, ...] = ()
     """Tokens of the newest contexts, oldest first; what a compaction left stands for itself."""
 
@@ -118,6 +121,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         last_activity_at=_last_activity(row),
         path=row.path,
         forked_from=row.forked_from,
+        project_root=row.project_root,
     )
 
 

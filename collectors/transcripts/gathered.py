@@ -22,9 +22,10 @@ from .answers import Answers
 from .in_flight import InFlight
 from .inner_agents import prompt_key
 from .line_types import TOOLS_THAT_START_AGENTS
-from .lines import AgentInput, decode_part
+from .lines import AgentInput, decode_line, decode_part
 from .links import fork_parent
 from .pending import Pending
+from .project_root import begins_session, find_launch_folder
 
 if TYPE_CHECKING:
     from ...core.store.compliance_facts import FeedbackFact, MarkerFact, SkillFact
@@ -55,6 +56,9 @@ class Gathered:
         self.lines = 0
         self.times: list[str] = []
         self.cwd = self.version = ""
+        self.chain_cwd = ""
+        self.began_in: str | None = None
+        self.launched_in: str | None = None
         self.session: dict[str, Any] = {}
         self.cost: tuple[int, float] | None = None
         self.model_offset: int | None = None
@@ -102,6 +106,8 @@ class Gathered:
                 last_at=last_at,
                 opened_at=opened_at,
                 cwd=clean_path(self.cwd) or None,
+                began_in=self.began_in,
+                launched_in=self.launched_in,
                 client_version=clean_title(self.version) or None,
                 model_offset=self.model_offset,
                 cost_usd=cost_usd,
@@ -136,6 +142,16 @@ class Gathered:
             ignored=dict(self.ignored),
             unknown=dict(self.unknown),
         )
+
+    def note_root(self, cwd: str, line: memoryview) -> None:
+        """Keep what the folder of a line of the main chain says of where the session began."""
+        if cwd == self.chain_cwd:
+            return
+        is_first, self.chain_cwd = not self.chain_cwd, cwd
+        if is_first and begins_session(decode_line(line)):
+            self.began_in = clean_path(cwd) or None
+        if self.launched_in is None:
+            self.launched_in = find_launch_folder(clean_path(cwd), self.source.project)
 
     def note_return(self, returned: Returned) -> None:
         """Keep what an agent brought back."""

@@ -115,6 +115,7 @@ class Fork(msgspec.Struct, rename="camel"):
     """Which session a copied line comes from (/branch, the SDK)."""
 
     session_id: str | None = None
+    message_uuid: str | None = None
 
 
 class Origin(msgspec.Struct):
@@ -178,6 +179,7 @@ class Line(msgspec.Struct, rename="camel"):
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
     parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
     lineage: str | None = field(name="session_id", default=None)
     request_ref: str | None = None
     message: Message | None = None

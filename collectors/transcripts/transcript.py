@@ -112,6 +112,8 @@ class _Reading:
             found.times.append(stamp)
         if cwd:
             found.cwd = cwd
+            if not (found.is_agent or seen.is_sidechain):
+                found.note_root(cwd, line)
         if version:
             found.version = version
         if seen.session_id != found.source.session_id or seen.lineage or seen.forked_from:

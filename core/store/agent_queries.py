@@ -184,6 +184,7 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     k.launched_at, COALESCE(s.started_at, k.started_at, u.first_at),
     COALESCE(s.last_at, k.last_at, u.last_at), e.at, e.status, k.finished,
     COALESCE(s.client_version, v.client_version), COALESCE(s.cwd, v.cwd),
+    COALESCE(v.began_in, v.launched_in),
     CASE WHEN w.file_id IS NOT NULL THEN COALESCE(t.context_tokens, r.context_tokens)
         WHEN r.offset > COALESCE(b.offset, -1) THEN r.context_tokens END,
     r.output_tokens, {_ADDED.format(who="NOT NULL")}, {_ADDED.format(who="NULL")},

@@ -309,6 +309,11 @@ class SessionFact(msgspec.Struct, frozen=True, array_like=True):
     """Time of the first line that has one: of a fork, when it forked, not what it copied."""
     forked_from: str | None = None
     cwd: str | None = None
+    """Where the newest line was written: a session may walk into other folders."""
+    began_in: str | None = None
+    """Where the file's first line was written, if the session begins with it."""
+    launched_in: str | None = None
+    """The folder that the client named the project's folder after, if a line was written there."""
     client_version: str | None = None
     custom_title: str | None = None
     ai_title: str | None = None

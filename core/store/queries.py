@@ -220,7 +220,8 @@ WITH base AS (
             AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
-    s.started_at, s.last_at, s.cwd, s.client_version, s.custom_title, s.ai_title,
+    s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
+    s.client_version, s.custom_title, s.ai_title,
     s.summary_title, s.first_prompt, s.last_prompt, s.model,
     b.at, b.post_tokens,
     (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),

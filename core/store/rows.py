@@ -19,6 +19,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     started_at: int | None
     last_at: int | None
     cwd: str | None
+    project_root: str | None
+    """Where the session began; `cwd` is where it is now."""
     client_version: str | None
     custom_title: str | None
     ai_title: str | None
@@ -84,6 +86,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     finished: int | None
     client_version: str | None
     cwd: str | None
+    project_root: str | None
+    """Of its session."""
     answer_tokens: int | None
     answer_output: int | None
     said_tokens: int

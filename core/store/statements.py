@@ -116,7 +116,7 @@ DELETE FROM addition WHERE file_id = ?1 AND EXISTS (
         ORDER BY said.offset DESC LIMIT 1))
 """
 
-_FIRST: Final = ("opened_at", "forked_from", "first_prompt")
+_FIRST: Final = ("opened_at", "forked_from", "first_prompt", "launched_in")
 _NEWEST: Final = (
     "cwd",
     "client_version",
@@ -135,6 +135,8 @@ SESSION_UPSERT: Final = (
     + " ON CONFLICT (file_id) DO UPDATE SET "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _NEWEST)
     + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _FIRST)
+    # Of later lines the first is not the file's.
+    + ", began_in = IIF(cwd IS NULL, excluded.began_in, began_in)"
     # What one line says together stays together, also a time that it does not say.
     + "".join(
         f", {name} = CASE WHEN excluded.turn IS NULL THEN {name} ELSE excluded.{name} END"

@@ -47,6 +47,17 @@ def project_folders(db: sqlite3.Connection) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
+def project_roots(db: sqlite3.Connection) -> list[str]:
+    """Folders that sessions began in, newest activity first: those whose policy is read."""
+    rows = db.execute(
+        "SELECT COALESCE(s.began_in, s.launched_in) AS root"
+        " FROM session s JOIN file f USING (file_id)"
+        " WHERE f.kind = 'session' AND root IS NOT NULL"
+        " GROUP BY root ORDER BY MAX(f.mtime_ns) DESC, root"
+    )
+    return [str(row[0]) for row in rows]
+
+
 def files_seen(db: sqlite3.Connection, table: str) -> dict[str, dict[str, Seen]]:
     """Files of `settings_file`, `definition` or `save_file`, by folder and path."""
     found: dict[str, dict[str, Seen]] = {}

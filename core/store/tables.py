@@ -26,6 +26,7 @@ MIGRATION_NAMES: Final = (
     "m017_automatic",
     "m018_activity_and_cost",
     "m019_plans",
+    "m020_project_root",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

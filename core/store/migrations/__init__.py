@@ -20,6 +20,7 @@ from . import (
     m017_automatic,
     m018_activity_and_cost,
     m019_plans,
+    m020_project_root,
 )
 from .known import migrations
 
@@ -43,5 +44,6 @@ __all__ = [
     "m017_automatic",
     "m018_activity_and_cost",
     "m019_plans",
+    "m020_project_root",
     "migrations",
 ]
