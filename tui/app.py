@@ -15,7 +15,7 @@ from .feed import Feed
 from .formats import one_line
 from .kept import Keeper, KeptFile
 from .lasting import spare_lasting, spare_nothing
-from .leaving import leave_when_told
+from .leaving import Leaving
 from .messages import (
     Answered,
     Eased,
@@ -88,6 +88,7 @@ class CtxtopApp(Navigating):
         """`settings` says how it looks and which keys it has; the policy's sources, if None."""
         super().__init__()
         self._tidy: Final = tidy
+        self.leaving: Final = Leaving(self, self._tidy_up)
         self.places = places
         self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
@@ -122,7 +123,7 @@ class CtxtopApp(Navigating):
     def on_mount(self) -> None:
         """Open the fleet and start to read once the first frame is on the screen."""
         if not self.is_headless:
-            leave_when_told(self, self._tidy_up)
+            self.leaving.start()
         self.call_after_refresh(self.works.do, self._read_arrangement, self._arrange)
 
     def _read_arrangement(self) -> tuple[Kept, Settings]:
@@ -336,7 +337,10 @@ def run_dashboard(
     """
     while True:
         app = CtxtopApp(places, source, notice, tidy, settings, welcomes=welcomes)
-        app.run(mouse=mouse)
+        try:
+            app.run(mouse=mouse)
+        finally:
+            app.leaving.stop()
         if not app.is_left_for_demo:
             return app.return_code or 0
         from .demo import run_demo

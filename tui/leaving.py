@@ -1,12 +1,14 @@
-"""Leaving when the system says so: also where the terminal is gone and blocks the way out."""
+"""Leaving when the system says so: also where the terminal blocks the way out, or is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -14,29 +16,119 @@ if TYPE_CHECKING:
 
     from .app import CtxtopApp
 
-GRACE_S: Final = 2.0
-"""After a signal: Textual writes a last time, which a terminal that is gone blocks for ever."""
+GRACE_S: Final = 1.0
+"""For a way out through the app. Textual writes a last time, and a terminal that does not read
+blocks that for ever."""
+
+TIDY_S: Final = 0.5
+"""For what is left to be done after that: together the process ends within two seconds. The store
+and transcripts need none of it, as they are whole after every write."""
+
+SIGNALS: Final = () if sys.platform == "win32" else (signal.SIGTERM, signal.SIGHUP)
 
 
-def leave_when_told(app: CtxtopApp, tidy: Callable[[], None]) -> None:
-    """Leave at SIGTERM and SIGHUP; `tidy` is called where the app cannot end by itself.
+class Leaving:
+    """Ends the app at SIGTERM and SIGHUP, and when its terminal or its server has gone.
 
-    Else the terminal stays as we set it, and the demo's folder stays where it is.
+    A thread of its own waits for that: the app's thread may be blocked by the terminal, and its
+    event loop then runs no signal handler.
     """
-    if sys.platform == "win32":
+
+    def __init__(self, app: CtxtopApp, tidy: Callable[[], None]) -> None:
+        """`tidy` is called where the app cannot end by itself."""
+        self._app: Final = app
+        self._tidy: Final = tidy
+        self._hear = self._tell = -1
+        self._before: dict[int, object] = {}
+
+    def start(self) -> None:
+        """Take the signals over, from the main thread and in its event loop."""
+        if not SIGNALS:
+            return
+        self._hear, self._tell = os.pipe()
+        os.set_blocking(self._tell, False)
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(
+            target=self._wait, args=(loop, self._hear), name="ctxtop leaving", daemon=True
+        )
+        thread.start()
+        for each in SIGNALS:
+            # Python runs it also in a thread that waits for a lock, which the loop's does not.
+            self._before[each] = signal.signal(each, self._note)
+
+    def stop(self) -> None:
+        """Let the signals do what they did before."""
+        for each, before in self._before.items():
+            signal.signal(each, before if callable(before) else signal.SIG_DFL)
+        self._before = {}
+        if self._tell >= 0:
+            # The thread sees the pipe's end, and closes the other side.
+            os.close(self._tell)
+            self._tell = -1
+
+    def _note(self, number: int, _frame: object) -> None:
+        # Nothing else is safe here: the code that was interrupted may hold any lock.
+        with suppress(OSError):
+            os.write(self._tell, bytes([number]))
+
+    def _wait(self, loop: asyncio.AbstractEventLoop, hear: int) -> None:
+        try:
+            number = self._next_signal(hear)
+        finally:
+            os.close(hear)
+        if number is None:
+            return
+        code = 128 + number
+        with suppress(RuntimeError):
+            # It raises where the loop has ended already: then the way out is blocked later.
+            loop.call_soon_threadsafe(self._app.exit, None, code)
+        threading.Event().wait(GRACE_S)
+        self._leave_at_once(code)
+
+    def _next_signal(self, hear: int) -> int | None:
+        """Wait for a signal, or for the other side's end; None where the app ended first."""
+        poll = select.poll()
+        poll.register(hear, select.POLLIN)
+        source = _source(self._app)
+        if source is not None:
+            # Without events: only its end is told, not what comes from it.
+            poll.register(source, 0)
+        while True:
+            for descriptor, event in poll.poll():
+                if descriptor == hear:
+                    told = os.read(hear, 1)
+                    return told[0] if told else None
+                if event & (select.POLLHUP | select.POLLERR):
+                    return signal.SIGHUP
+                # It cannot be waited for, as a terminal on some systems.
+                poll.unregister(descriptor)
+
+    def _leave_at_once(self, code: int) -> None:
+        tidy = threading.Thread(target=self._tidy, name="ctxtop tidies", daemon=True)
+        tidy.start()
+        tidy.join(TIDY_S)
+        _restore_terminal(self._app)
+        os._exit(code)
+
+
+def _source(app: CtxtopApp) -> int | None:
+    """Give the descriptor of the terminal, or of the server that a page's keys come from."""
+    try:
+        source = sys.__stdin__.fileno() if sys.__stdin__ else None
+    except (OSError, ValueError):
+        return None
+    if source is None or not (app.is_web or os.isatty(source)):
+        return None
+    return source
+
+
+def _restore_terminal(app: CtxtopApp) -> None:
+    """Give a terminal that is still there its line discipline back, which does not block."""
+    attributes = getattr(app._driver, "attrs_before", None)  # noqa: SLF001 -- Textual's own way out
+    source = _source(app)
+    if attributes is None or source is None:
         return
-    loop = asyncio.get_running_loop()
-    for told in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(told, _leave, app, tidy, 128 + told)
+    import termios
 
-
-def _leave(app: CtxtopApp, tidy: Callable[[], None], code: int) -> None:
-    last = threading.Timer(GRACE_S, _leave_at_once, [tidy, code])
-    last.daemon = True
-    last.start()
-    app.exit(return_code=code)
-
-
-def _leave_at_once(tidy: Callable[[], None], code: int) -> None:
-    tidy()
-    os._exit(code)
+    with suppress(termios.error):
+        termios.tcsetattr(source, termios.TCSANOW, attributes)
