@@ -15,7 +15,7 @@ from .afterwards import Afterwards
 from .agent_meta import read_meta
 from .clean import clean_title
 from .client_environment import read_environment
-from .folder import FoundFile, Trouble, describe, find_files, unreadable
+from .folder import FoundFile, Trouble, describe, find_files, is_moved, unreadable
 from .listener import Changed, Progress
 from .own_logs.logs import LogReader
 from .registry import read_registry
@@ -203,6 +203,7 @@ class Collector:
         """Read files in the order given; processes that help read the largest ones meanwhile."""
         from .readers import readers_for  # with all that it needs, only where there is work
 
+        self._follow_moves(waiting)
         known = {
             found.relative: self._known[found.relative][1].offset
             for found in waiting
@@ -219,6 +220,32 @@ class Collector:
                 self._finish(batch)
                 work.done += batch.bytes
                 self._progress(work)
+
+    def _follow_moves(self, waiting: list[FoundFile]) -> None:
+        """Give files that the client moved the rows that they had: a worktree or /cd moves them."""
+        new = [found for found in waiting if found.relative not in self._known]
+        if not new or not self._known:
+            return
+        by_inode = {tail.inode: (source, tail) for source, tail in self._known.values()}
+        moved: set[str] = set()
+        for found in new:
+            before, tail = by_inode.get(found.inode, (None, None))
+            if before is None or tail is None or not is_moved(before, found):
+                continue
+            after = msgspec.structs.replace(
+                before, path=found.relative, project=found.relative.partition("/")[0]
+            )
+            try:
+                self.writer.rename(before, tail, after)
+            except StaleTailError:
+                self._known = self.writer.files()
+                continue
+            del self._known[before.path]
+            self._known[after.path] = after, tail
+            self._ease(before.path)
+            moved.add(after.session_id)
+        if moved:
+            self._say_changed(frozenset(moved))
 
     def _take_next(self, work: Work, readers: Readers, batch: _Batch) -> None:
         while readers.wants_more and (found := work.take_largest()):
@@ -318,7 +345,8 @@ class Collector:
         if reading.change is Change.GROWN or is_new_or_back:
             self.writer.append(source, before, reading.after, reading.facts)
             batch.touched.add(source.session_id)
-            if before.offset:
+            # A file that is only back, or elsewhere, says nothing of how late we are.
+            if before.offset and reading.change is Change.GROWN:
                 batch.newest_ns = max(batch.newest_ns, reading.after.mtime_ns)
         batch.bytes += reading.after.offset - before.offset
         batch.tails[source.path] = (source, reading.after)

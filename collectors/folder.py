@@ -123,6 +123,20 @@ def describe(relative: str) -> SourceFile | None:
     return None
 
 
+def is_moved(before: SourceFile, found: FoundFile) -> bool:
+    """Say whether a file that is found is the known one, which stands at its old path no more."""
+    named = describe(found.relative)
+    return (
+        named is not None
+        and named.kind is before.kind
+        and named.agent_id == before.agent_id
+        # An old agent's path does not name its session.
+        and named.session_id in {"", before.session_id}
+        and before.path.rpartition("/")[2] == found.relative.rpartition("/")[2]
+        and not os.path.lexists(Path(found.projects, before.path))
+    )
+
+
 def _sort_in(entry: os.DirEntry[str], projects: str, relative: str, finding: Finding) -> None:
     is_meta = _is_meta(relative)
     if not is_meta and describe(relative) is None:

@@ -166,14 +166,33 @@ class Writer:
                 self._connection.execute(f"DELETE FROM {table} WHERE file_id = ?", [file_id])
             self._update_tail(file_id, TailState(), 0)
 
+    def rename(self, before: SourceFile, tail: TailState, after: SourceFile) -> None:
+        """Keep a transcript's rows under the path that it was moved to.
+
+        Raises StaleTailError where another ctxtop was faster.
+        """
+        with self.transaction():
+            file_id = self._at(before, tail)
+            renamed = self._connection.execute(
+                "UPDATE OR IGNORE file SET path = ?, project = ? WHERE file_id = ?",
+                [after.path, after.project, file_id],
+            )
+            if not renamed.rowcount:
+                raise StaleTailError(after.path)
+
     def mark_gone(self, path: str) -> None:
         """Note that a file is gone; what it said is kept."""
         self._connection.execute("UPDATE file SET gone = 1 WHERE path = ?", [path])
 
     def save_meta(self, metas: Iterable[AgentMeta]) -> None:
-        """Keep what agents' meta.json files say."""
+        """Keep what agents' meta.json files say, one for each agent: a file may have moved."""
+        kept = [astuple(meta) for meta in metas]
         with self.transaction():
-            self._connection.executemany(REPLACE_AGENT_META, map(astuple, metas))
+            self._connection.executemany(
+                "DELETE FROM agent_meta WHERE session_id = ?2 AND agent_id = ?3 AND path <> ?1",
+                [each[:3] for each in kept],
+            )
+            self._connection.executemany(REPLACE_AGENT_META, kept)
 
     def meta_times(self) -> dict[str, int]:
         """When each meta.json that is kept was written, in nanoseconds."""
