@@ -27,7 +27,7 @@ from .asking.client_run import named_folder
 from .folder import ClaudeFolder, Trouble
 from .recovering import NothingToMendError, recover, wanted_of
 from .resuming import go_on, prompt_to_send
-from .subjects import subject_of
+from .subjects import resume_folder, subject_of
 from .transcripts.conversation import entries_from
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Act(msgspec.Struct, frozen=True):
             self.store,
             self.session.session_id,
             self.folder.projects / self.session.path,
-            self.session.cwd,
+            resume_folder(self.session),
             automatic=self.reason,
         )
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ..core.compaction.subject import Subject
 from .registry import read_registry
 from .transcripts.conversation import read_conversation
+from .transcripts.project_root import find_launch_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from ..core.sessions import Session
     from .folder import ClaudeFolder
 
 
@@ -22,6 +23,19 @@ def state_folder(store: Path) -> Path:
 def summary_cache(store: Path) -> Path:
     """Name the folder of summaries that a model wrote: they are paid for once."""
     return state_folder(store) / "summaries"
+
+
+def resume_folder(session: Session) -> str | None:
+    """Return the folder in which the client finds a session again; None where nobody knows.
+
+    The client keeps a transcript under the name of the folder that the session works in: a
+    worktree, or where /cd went. Once that is gone, the session resumes where it began (seen with
+    2.1.329: "the worktree … no longer exists; continuing in the current directory").
+    """
+    named = PurePosixPath(session.path).parts[0]
+    works_in = find_launch_folder(session.cwd, named) if session.cwd else None
+    folders = [folder for folder in (works_in, session.project_root, session.cwd) if folder]
+    return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
 
 
 def subject_of(

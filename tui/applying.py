@@ -114,10 +114,11 @@ def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDon
 
 def subject_for(places: Places, session: Session) -> Subject:
     """Look after a session: its transcript is read, and the client's registry is asked."""
-    from ..collectors.subjects import subject_of
+    from ..collectors.subjects import resume_folder, subject_of
 
     transcript = places.folder.projects / session.path
-    return subject_of(places.folder, places.store, session.session_id, transcript, session.cwd)
+    resumed_in = resume_folder(session)
+    return subject_of(places.folder, places.store, session.session_id, transcript, resumed_in)
 
 
 def _lines(error: NotAppliedError) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from ..collectors.asking.client_run import named_folder
 from ..collectors.policy_files import PolicyFiles
 from ..collectors.recovering import NothingToMendError, plan_recovery, recover, wanted_of
 from ..collectors.resuming import go_on, prompt_to_send
-from ..collectors.subjects import subject_of
+from ..collectors.subjects import resume_folder, subject_of
 from ..core.compaction.recovery.attempt import NotNowError
 from ..core.compaction.recovery.settings import recovery_settings
 from ..core.compaction.refused import NotAppliedError
@@ -73,7 +73,8 @@ def _wanted(patient: Patient) -> Wanted:
         raise BusyError(f"it is {session.status}: wait until it is idle")
     folder = patient.places.folder
     transcript = folder.projects / session.path
-    subject = subject_of(folder, patient.places.store, session.session_id, transcript, session.cwd)
+    resumed_in = resume_folder(session)
+    subject = subject_of(folder, patient.places.store, session.session_id, transcript, resumed_in)
     counter_of = read_estimator(patient.db).of
     settings = recovery_settings(policy)
     return wanted_of(subject, session, policy, counter_of, settings, patient.confirmed)

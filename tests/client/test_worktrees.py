@@ -6,6 +6,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.subjects import resume_folder
+
+from .edits import write_edited
+from .talks import path_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +63,21 @@ def test_agents_count_once_however_often_their_session_moves(repository: Lab, ju
         assert len(view.agents) == len({agent.agent_id for agent in view.agents}) == 2
         assert view.sessions[turn.session_id].agents == 2
         assert view.troubles == []
+
+
+def test_a_fork_of_a_session_whose_worktree_is_gone_resumes(repository: Lab) -> None:
+    prompt = f"Go aside. {ENTER} [[say:There.&&&usage:33000]]"
+    turn = repository.turn(prompt)
+    inside = resume_folder(repository.ctxtop().sessions[turn.session_id])
+    # Twice: the client locks the worktree that it works in.
+    git(repository, "worktree", "remove", "-f", "-f", ".claude/worktrees/side")
+    session = repository.ctxtop().sessions[turn.session_id]
+    fork = write_edited(path_of(repository, turn.session_id), lambda lines: lines)
+    resumed = repository.turn("Go on. [[say:Here.&&&usage:20000]]", resume=fork)
+
+    assert inside == f"{repository.project}/.claude/worktrees/side"
+    assert resume_folder(session) == str(repository.project)
+    assert (resumed.code, resumed.session_id) == (0, fork)
 
 
 def folder(lab: Lab, session_id: str) -> Path:

@@ -101,8 +101,10 @@ def _session(found: Reading, start: str) -> Session:
 
 
 def _subject(found: Reading, session: Session) -> Subject:
+    from ...collectors.subjects import resume_folder
+
     transcript = found.places.folder.projects / session.path
-    return subject_of(found.places, session.session_id, transcript, session.cwd)
+    return subject_of(found.places, session.session_id, transcript, resume_folder(session))
 
 
 def _ground(found: Reading, session: Session, live: str | None) -> Ground:
