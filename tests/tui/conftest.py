@@ -65,6 +65,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("textual.app.wait_for_idle", soon)
     monkeypatch.setattr("textual.pilot.wait_for_idle", soon)
     monkeypatch.setattr("ctxtop.tui.herald.GATHER_S", 0.05)
+    # A tenth of what opening the dashboard costs, and of use only to one that stays open.
+    monkeypatch.setattr("ctxtop.tui.app.spare_lasting", lambda: None)
 
 
 @pytest.fixture

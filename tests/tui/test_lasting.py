@@ -5,13 +5,20 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
+from ctxtop.tui.lasting import spare_lasting
+
 from .support import opened
 
 if TYPE_CHECKING:
+    import pytest
+
     from .support import Stage
 
 
-async def test_what_lasts_is_not_looked_through_again(demo: Stage) -> None:
+async def test_what_lasts_is_not_looked_through_again(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxtop.tui.app.spare_lasting", spare_lasting)
     usual = gc.get_threshold()
     async with opened(demo) as it:
         await it.until(lambda: gc.get_freeze_count() > 0)
