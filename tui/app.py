@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 TOAST_S: Final = 6.0
 
+BEFORE_OPENING: Final = frozenset({"quit", "suspend_process"})
+"""Actions that need neither the sessions nor the settings."""
+
 COPIED_SHOWN: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
 
@@ -163,16 +166,27 @@ class CtxtopApp(Navigating):
         self.feed.stop()
         self._tidy()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Allow only `BEFORE_OPENING` until the sessions' screen is there."""
+        if self._fleet is None and action not in BEFORE_OPENING:
+            return False
+        return super().check_action(action, parameters)
+
     async def _open_fleet(self) -> None:
         from .screens.fleet import FleetScreen
 
+        opening = self.screen
         fleet = FleetScreen(self._source)
         # What the feed says needs the panes, which are there only after this.
         await self.push_screen(fleet)
         self._fleet = fleet
         self.call_after_refresh(self.feed.start)
         if self._welcomes:
+            # The keys were not meant for this page, which may be answered only once.
             self.action_welcome()
+        elif isinstance(opening, OpeningScreen):
+            for key in opening.held_keys:
+                self.post_message(key)
         if self._notice:
             self._tell(self._notice)
 
