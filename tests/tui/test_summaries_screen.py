@@ -135,6 +135,35 @@ async def test_a_search_finds_words_marks_them_and_counts_them(demo: Stage) -> N
         assert len(screen.rows.ids) == ALL
 
 
+@pytest.mark.parametrize("size", [(120, 24), (80, 24)])
+async def test_a_text_longer_than_its_pane_is_scrolled_with_the_keys(
+    demo: Stage, size: tuple[int, int]
+) -> None:
+    async with opened(demo, size) as it:
+        screen = await all_summaries(it)
+        text = screen.reader.text
+        assert text.region.bottom <= screen.reader.region.bottom
+        assert len(text.lines) > text.size.height
+        last = text.lines[-1].plain.strip()
+        assert last not in it.words
+        await it.press("2", "j", "j")
+        assert text.scroll_offset.y == 2
+        await it.press("G")
+        assert last in it.words
+
+
+async def test_n_brings_the_next_hit_into_sight(demo: Stage) -> None:
+    async with opened(demo, (120, 24)) as it:
+        screen = await all_summaries(it)
+        await search(it, "terraf")
+        report = screen.reader.report
+        assert report is not None
+        for passage in report.wrapped.passages:
+            await it.press("n")
+            line, text = passage.line, screen.reader.text
+            assert text.scroll_offset.y <= line < text.scroll_offset.y + text.size.height
+
+
 TYPED = {
     '"every five"': 1,
     "kind:b": 6,

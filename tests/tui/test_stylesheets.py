@@ -1,0 +1,30 @@
+"""The stylesheets: Textual merges all of them into one for the app, where ids are not unique."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ctxtop.tui
+import pytest
+from ctxtop.tui.theme import DARK, stand_ins
+from textual.css.model import SelectorType
+from textual.css.stylesheet import Stylesheet
+
+VARIABLES = DARK.to_color_system().generate() | stand_ins(DARK)
+STYLESHEETS = sorted(Path(ctxtop.tui.__file__).parent.rglob("*.tcss"))
+
+
+@pytest.mark.parametrize("path", STYLESHEETS, ids=lambda path: path.name)
+def test_an_id_or_a_class_is_styled_only_inside_a_named_screen_or_widget(path: Path) -> None:
+    stylesheet = Stylesheet(variables=VARIABLES)
+    stylesheet.read(path)
+    rules = stylesheet.rules
+    assert rules
+    reach_everywhere = [
+        selector_set.selectors
+        for rule in rules
+        for selector_set in rule.selector_set
+        if any(one.type in {SelectorType.ID, SelectorType.CLASS} for one in selector_set.selectors)
+        and selector_set.selectors[0].type is not SelectorType.TYPE
+    ]
+    assert reach_everywhere == []
