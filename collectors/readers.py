@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..core.child_process import python_command
 from .reader_process import LENGTH, Job, pack, unpack_answer
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _start(size: int) -> list[_Reader]:
     for _ in range(min(MOST_READERS, _cores() - 1)):
         try:
             process = subprocess.Popen(  # noqa: S603 -- our own interpreter and module
-                [sys.executable, "-P", "-m", f"{__package__}.reader_process"],
+                python_command(f"{__package__}.reader_process"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -7,16 +7,19 @@ import os
 import signal
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import aiohttp
 import psutil
 import pytest
 from ctxtop.collectors.demo import make_demo
 from ctxtop.tui.web.guard import Guard, new_token
+from ctxtop.tui.web.page_process import MAX_COLUMNS, MAX_ROWS, bounded
 
 from .browser import CHROMIUM, browser
 from .support import NOW
@@ -27,6 +30,12 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 20.0
 READ: Final = b" 19 sessions"
 """What stands on the screen once the demo's folder was read."""
+
+ENDS_S: Final = 4.0
+"""A dashboard without a server ends within two seconds, on a machine that does nothing else."""
+
+MOST_BYTES: Final = 500 * 1024 * 1024
+"""Of a dashboard's memory: one of the usual size takes 80 MB."""
 
 GUARD: Final = Guard(8765, "secret")
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -60,12 +69,13 @@ def is_dashboard(process: psutil.Process) -> bool:
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Served]:
+async def served(folder: Path, cwd: Path | None = None) -> AsyncIterator[Served]:
     make_demo(folder / "claude", NOW)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ctxtop", "serve"),
+        *(sys.executable, "-P", "-m", "ctxtop", "serve"),
         *("--config-dir", str(folder / "claude"), "--db", str(folder / "state" / "s.db")),
         stdout=asyncio.subprocess.PIPE,
+        cwd=cwd,
         env={**os.environ, "HOME": str(folder), "CTXTOP_POLICY_UI__WELCOME": "false"},
     )
     try:
@@ -76,6 +86,29 @@ async def served(folder: Path) -> AsyncIterator[Served]:
         if process.returncode is None:
             process.send_signal(signal.SIGINT)
         await asyncio.wait_for(process.wait(), PATIENCE_S)
+
+
+@asynccontextmanager
+async def page(it: Served, query: str = "") -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """Open the socket that a page opens."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{it.address}ws{query}".replace("http:", "ws:")) as socket,
+    ):
+        yield socket
+
+
+async def until_drawn(socket: aiohttp.ClientWebSocketResponse) -> None:
+    await until_heard(socket, READ.decode().strip())
+
+
+async def until_heard(socket: aiohttp.ClientWebSocketResponse, words: str) -> None:
+    heard = ""
+    while words not in heard:
+        message = await asyncio.wait_for(socket.receive(), PATIENCE_S)
+        assert message.type in {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}, heard[-500:]
+        data = message.data
+        heard += data if isinstance(data, str) else data.decode("utf-8", "replace")
 
 
 def status(address: str, **headers: str) -> int:
@@ -188,3 +221,68 @@ async def test_a_port_that_is_taken(tmp_path: Path) -> None:
         assert told.decode().splitlines() == [
             f"ctxtop: port {port} cannot be used (Address already in use): give another with --port"
         ]
+
+
+async def test_a_cloned_repository_s_modules_are_not_run(tmp_path: Path) -> None:
+    hostile = tmp_path / "clone"
+    hostile.mkdir()
+    for name in ("ctxtop", "json", "msgspec", "textual", "sqlite3"):
+        text = f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n"
+        (hostile / f"{name}.py").write_text(text, encoding="utf-8")
+    async with served(tmp_path, cwd=hostile) as it, page(it) as socket:
+        await until_drawn(socket)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_page_is_of_a_bounded_size_whatever_it_asks_for(tmp_path: Path) -> None:
+    async with served(tmp_path) as it, page(it, "?width=99999999&height=99999999") as socket:
+        await until_drawn(socket)
+        (dashboard,) = it.dashboards
+        environ = dashboard.environ()
+        assert (environ["COLUMNS"], environ["ROWS"]) == (str(MAX_COLUMNS), str(MAX_ROWS))
+        for envelope in (
+            ["resize", {"width": 99_999_999, "height": 99_999_999}],
+            ["resize", {"width": -1, "height": "x"}],
+            ["resize", []],
+            ["stdin", 7],
+            {"no": "envelope"},
+        ):
+            await socket.send_json(envelope)
+        await socket.send_str("no JSON")
+        await socket.send_json(["ping", "still there"])
+        await until_heard(socket, "pong")
+        assert dashboard.memory_info().rss < MOST_BYTES
+
+
+@pytest.mark.parametrize(("asked", "expected"), [((1, 1), (1, 1)), ((0, -5), (1, 1))])
+def test_a_size_is_brought_into_its_bounds(asked: tuple[int, int], expected: object) -> None:
+    assert bounded(*asked) == expected
+    assert bounded(99_999_999, 99_999_999) == (MAX_COLUMNS, MAX_ROWS)
+
+
+async def test_a_font_size_that_is_none_is_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as it:
+        for size in ("9" * 5000, "99999999", "5", "-1", "x", "٣"):
+            address = f"{it.address}?fontsize={urllib.parse.quote(size)}"
+            assert await asyncio.to_thread(status, address) == 400, size
+        assert await asyncio.to_thread(status, f"{it.address}?fontsize=20") == 200
+
+
+async def test_a_page_ends_with_a_server_that_was_killed(tmp_path: Path) -> None:
+    async with served(tmp_path) as it:
+        async with page(it) as socket:
+            await until_drawn(socket)
+            (dashboard,) = it.dashboards
+            it.process.kill()
+            await it.process.wait()
+        await asyncio.to_thread(dashboard.wait, ENDS_S)
+
+
+async def test_a_page_that_does_not_end_is_killed_with_its_server(tmp_path: Path) -> None:
+    async with served(tmp_path) as it, page(it) as socket:
+        await until_drawn(socket)
+        (dashboard,) = it.dashboards
+        dashboard.suspend()
+        it.process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(it.process.wait(), PATIENCE_S)
+        assert not dashboard.is_running()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ...core.child_process import python_command
 from .emit import emit
 from .options import chosen, common
 from .report import DONE, FAILED, say
@@ -62,7 +63,7 @@ def serve(context: click.Context, *, port: int) -> int:
 
 def dashboard(places: Places) -> list[str]:
     """Give the command that opens the dashboard; each page runs it."""
-    words = [sys.executable, "-m", "ctxtop"]
     if not places.exists:
-        return [*words, "demo"]
-    return [*words, "--config-dir", str(places.config_dir), "--db", str(places.store)]
+        return python_command("ctxtop", "demo")
+    where = ("--config-dir", str(places.config_dir), "--db", str(places.store))
+    return python_command("ctxtop", *where)

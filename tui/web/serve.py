@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import html
-import shlex
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from textual_serve.server import Server
 
 from ...core.loopback import LOOPBACK
 from .guard import Guard
+from .page_process import PageProcess, bounded
 
 if TYPE_CHECKING:
     import socket
@@ -34,6 +34,18 @@ FONT_SIZE: Final = 15
 FONT_SIZES: Final = range(6, 65)
 """Beyond these nothing can be read, or nothing fits."""
 
+COLUMNS, ROWS = 80, 24
+"""Of a page that does not say how large it is."""
+
+DIGITS: Final = 9
+"""Of a number in an address; Python refuses to read one of thousands."""
+
+HEARTBEAT_S: Final = 15.0
+"""Between two questions whether a page is still there."""
+
+MESSAGE_BYTES: Final = 1 << 20
+"""The longest message of a page: a large text that somebody pastes."""
+
 
 class Pages:
     """The pages that are open, each a socket with a process behind it."""
@@ -41,9 +53,8 @@ class Pages:
     def __init__(self, command: Sequence[str], guard: Guard) -> None:
         self._guard: Final = guard
         # Its own application loads a font from elsewhere: we take its socket and its files.
-        self._server: Final = Server(
-            shlex.join(command), host=LOOPBACK, port=guard.port, title=TITLE
-        )
+        self._server: Final = Server("", host=LOOPBACK, port=guard.port, title=TITLE)
+        self._command: Final = command
         self._open: Final[set[asyncio.Task[object]]] = set()
 
     def application(self) -> web.Application:
@@ -61,13 +72,16 @@ class Pages:
     async def show(self, request: web.Request) -> web.Response:
         """Answer with the page; the rest comes through its socket."""
         asked = request.query.get("fontsize", "")
-        size = int(asked) if asked.isascii() and asked.isdigit() else FONT_SIZE
+        size = _number(asked) if asked else FONT_SIZE
+        if size not in FONT_SIZES:
+            sizes = f"{FONT_SIZES[0]} to {FONT_SIZES[-1]}"
+            raise web.HTTPBadRequest(text=f"fontsize is not a number from {sizes}\n")
         page = Template(PAGE.read_text(encoding="utf-8"))
         text = page.substitute(
             title=TITLE,
             # By the name that the page was asked for: the other would be another origin.
             socket=html.escape(f"ws://{request.host}/{self._guard.token}/ws"),
-            font_size=size if size in FONT_SIZES else FONT_SIZE,
+            font_size=size,
         )
         return web.Response(text=text, content_type="text/html")
 
@@ -79,7 +93,20 @@ class Pages:
         if task is not None:
             self._open.add(task)
             task.add_done_callback(self._open.discard)
-        return await self._server.handle_websocket(request)
+        size = bounded(
+            _number(request.query.get("width", "")) or COLUMNS,
+            _number(request.query.get("height", "")) or ROWS,
+        )
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_BYTES)
+        await socket.prepare(request)
+        page = PageProcess(self._command, socket, self._server.download_manager)
+        try:
+            await page.start(*size)
+            await page.follow()
+        finally:
+            await page.stop()
+            await socket.close()
+        return socket
 
     async def close(self, _: web.Application) -> None:
         """End the pages' processes; else their sockets would be waited for."""
@@ -108,3 +135,9 @@ def serve(
         access_log=None,
         shutdown_timeout=GOODBYE_S,
     )
+
+
+def _number(text: str) -> int | None:
+    """Read a number of an address; None for anything else."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS
+    return int(text) if is_number else None
