@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from ..core.store.writer import Writer
 from .asking.client_run import named_folder
 from .folder import ClaudeFolder, Trouble
 from .recovering import NothingToMendError, recover, wanted_of
-from .resuming import go_on, prompt_to_send
+from .resuming import Place, go_on, prompt_to_send
 from .subjects import resume_folder, subject_of
 from .transcripts.conversation import entries_from
 
@@ -130,18 +131,18 @@ def _mended(act: Act) -> Done:
         whys = "; ".join(each.why for each in recovery.choice.why_not)
         start = act.session.session_id[:8]
         return _failed(act, "exhausted", whys, f"`ctxtop recover {start}` says what else may help")
-    resume = f"go on with: {receipt.resume_command}"
+    resume, ran = f"go on with: {receipt.resume_command}", ""
     prompt = prompt_to_send(
         act.policy.text("recovery.resume"), act.subject.transcript, chosen.prompt
     )
     if prompt is not None:
-        went_on = go_on(
-            prompt, receipt, act.session.cwd, named_folder(act.folder.root), settings.retry
-        )
+        place = Place(act.session.project_root, named_folder(act.folder.root), act.store)
+        went_on = go_on(prompt, receipt, place, settings.retry)
         how = "it was answered" if went_on.answered else f"not answered: {went_on.said}"
         resume = f"asked again ({how}); {resume}"
+        ran = _ran(went_on.command, went_on.folder)
     return Done(
-        outcome=f"mended by {chosen.step} in {receipt.new_session_id}",
+        outcome=f"mended by {chosen.step} in {receipt.new_session_id}{ran}",
         notice=Trouble(f"mended {act.name} by itself", f"{chosen.step} in a fork", resume),
         receipt=receipt.receipt_id,
     )
@@ -201,7 +202,7 @@ def _asked(act: Act) -> Done:
     asked = Asked(
         session_id=act.session.session_id,
         transcript=act.folder.projects / act.session.path,
-        cwd=act.session.cwd,
+        project_root=act.session.project_root,
         folder=act.folder,
         store=act.store,
         config_dir=named_folder(act.folder.root),
@@ -212,10 +213,12 @@ def _asked(act: Act) -> Done:
         if error.why is Why.UNSAFE:
             install = "`ctxtop hooks install` lets it be asked"
             return _refused(act, Refusal(error.why, str(error), install))
+        if error.why is Why.UNTRUSTED:
+            return _refused(act, Refusal(error.why, str(error), "nothing was started"))
         return _failed(act, error.why, str(error), "it is tried again")
     sizes = f"{outcome.pre_tokens} to {outcome.post_tokens} tokens"
     return Done(
-        outcome=f"the client compacted: {sizes}",
+        outcome=f"the client compacted: {sizes}{_ran(outcome.command, outcome.folder)}",
         notice=Trouble(f"compacted {act.name} by itself", f"by the client: {sizes}", "done"),
         left_tokens=outcome.post_tokens or 0,
     )
@@ -237,8 +240,12 @@ def _ask_open(asked: Asked) -> Outcome:
 def _ask_closed(asked: Asked) -> Outcome:
     from .asking import ask
     from .asking.outcome import Via
+    from .asking.run_limit import claim_run
 
-    return ask.ask_to_compact(asked, Via.CLI, "")
+    limited = msgspec.structs.replace(
+        asked, before_run=lambda: claim_run(asked.store, asked.session_id)
+    )
+    return ask.ask_to_compact(limited, Via.CLI, "")
 
 
 def _refused(act: Act, refusal: Refusal) -> Done:
@@ -257,6 +264,11 @@ def _dear(act: Act, price: Verdict) -> Done:
 def _failed(act: Act, check: str, why: str, what_to_do: str) -> Done:
     notice = Trouble(act.name, f"not touched by itself: {why}", what_to_do)
     return Done(outcome=f"{check}: {why}", notice=notice, check=check)
+
+
+def _ran(command: tuple[str, ...], folder: str | None) -> str:
+    """Say what was run, and where, for the run's one line."""
+    return f"; ran {shlex.join(command)} in {folder}" if command else ""
 
 
 def _tokens(act: Act) -> int | None:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..core.compaction.recovery.run import delay_ms
 from ..core.conversation import PieceKind, Role
-from .asking.client_run import NotRunError, run_client
+from .asking.client_run import NotRunError, prepare_run
+from .asking.run_limit import claim_run
 from .clean import clean_text
 from .transcripts.conversation import read_conversation
 
@@ -36,6 +38,20 @@ class Resumed(msgspec.Struct, frozen=True):
     said: str
     """The client's own words, or why it could not be run; one line."""
     attempts: int
+    command: tuple[str, ...] = ()
+    """What was run; empty where nothing was."""
+    folder: str | None = None
+    """Where that was run."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the client is run for a session, and where that is noted."""
+
+    project_root: str | None
+    """Where the session began."""
+    config_dir: Path | None
+    """None where it is the client's own default."""
+    store: Path
 
 
 def prompt_to_send(resume: str, transcript: Path, reverted: str | None) -> str | None:
@@ -53,25 +69,37 @@ def prompt_to_send(resume: str, transcript: Path, reverted: str | None) -> str |
 def go_on(
     prompt: str,
     receipt: Receipt,
-    cwd: str | None,
-    config_dir: Path | None,
+    place: Place,
     retry: RetrySettings,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Resumed:
-    """Send a prompt to the fork, again after a while where it was not answered (002-98)."""
-    if receipt.new_session_id is None or cwd is None or not Path(cwd).is_dir():
-        return Resumed(prompt, answered=False, said="its folder is gone", attempts=0)
-    said = ""
-    for attempt in range(retry.max_attempts):
-        sleep(delay_ms(attempt, retry) / 1000)
-        size = Path(receipt.target).stat().st_size
-        try:
-            said = run_client(prompt, receipt.new_session_id, Path(cwd), config_dir, TURN_S)
-        except NotRunError as error:
-            return Resumed(prompt, answered=False, said=str(error), attempts=attempt)
-        if _is_answered(Path(receipt.target), size):
-            return Resumed(prompt, answered=True, said=said, attempts=attempt + 1)
-    return Resumed(prompt, answered=False, said=said, attempts=retry.max_attempts)
+    """Send a prompt to the fork, again after a while where it was not answered (002-98).
+
+    However many attempts the policy allows, no more are made than `claim_run` does.
+    """
+    found = Resumed(prompt, answered=False, said="", attempts=0)
+    if receipt.new_session_id is None:
+        return replace(found, said="there is no fork")
+    try:
+        prepared = prepare_run(place.project_root, place.config_dir)
+        for attempt in range(retry.max_attempts):
+            sleep(delay_ms(attempt, retry) / 1000)
+            claim_run(place.store, receipt.session_id)
+            size = Path(receipt.target).stat().st_size
+            ran = prepared.run(prompt, receipt.new_session_id, TURN_S)
+            found = Resumed(
+                prompt,
+                answered=_is_answered(Path(receipt.target), size),
+                said=ran.said,
+                attempts=attempt + 1,
+                command=ran.command,
+                folder=ran.folder,
+            )
+            if found.answered:
+                break
+    except NotRunError as error:
+        return replace(found, said=str(error))
+    return found
 
 
 def _last_prompt(transcript: Path) -> str | None:

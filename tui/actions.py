@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,13 +135,19 @@ def _asked(request: AskedReceipt) -> Action:
         at=request.requested_at,
         session_id=request.session_id,
         mode=f"/compact, {request.via}",
-        what=request.why or "Claude Code was asked to compact it",
+        what=request.why or _asked_what(request),
         by="you",
         tokens=freed,
         bytes=None,
         state=request.state,
         why_not="Claude Code did it: ctxtop cannot take that back",
     )
+
+
+def _asked_what(request: AskedReceipt) -> str:
+    if not request.command:
+        return "Claude Code was asked to compact it"
+    return f"ran {shlex.join(request.command)} in {request.folder}"
 
 
 def _by_itself(run: AutomaticRun) -> Action:

@@ -99,7 +99,7 @@ def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDon
     subject = Subject(
         session_id=session.session_id,
         transcript=transcript,
-        cwd=session.cwd,
+        project_root=session.project_root,
         folder=places.folder,
         store=places.store,
         config_dir=named_folder(places.folder.root),

@@ -12,7 +12,7 @@ import msgspec
 from ..collectors.asking.client_run import named_folder
 from ..collectors.policy_files import PolicyFiles
 from ..collectors.recovering import NothingToMendError, plan_recovery, recover, wanted_of
-from ..collectors.resuming import go_on, prompt_to_send
+from ..collectors.resuming import Place, go_on, prompt_to_send
 from ..collectors.subjects import resume_folder, subject_of
 from ..core.compaction.recovery.attempt import NotNowError
 from ..core.compaction.recovery.settings import recovery_settings
@@ -87,7 +87,8 @@ def _go_on(done: Recovery, wanted: Wanted, patient: Patient) -> Resumed | None:
     if prompt is None or receipt is None:
         return None
     folder = named_folder(patient.places.folder.root)
-    return go_on(prompt, receipt, subject.cwd, folder, wanted.settings.retry)
+    place = Place(patient.session.project_root, folder, patient.places.store)
+    return go_on(prompt, receipt, place, wanted.settings.retry)
 
 
 def plan_or_why(

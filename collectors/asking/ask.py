@@ -16,6 +16,7 @@ from .pane import find_pane
 from .receipts import Asking, clean_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ...core.store.facts import LiveSession
@@ -28,16 +29,23 @@ QUIET_S: Final = 5.0
 _STATES: Final = frozenset({"idle", "busy", "waiting"})
 
 
+def _nothing() -> None:
+    """Ask nobody: a person has typed the command."""
+
+
 class Subject(msgspec.Struct, frozen=True):
     """The session that is asked, and where things are."""
 
     session_id: str
     transcript: Path
-    cwd: str | None
+    project_root: str | None
+    """Where the session began, and the only place where the client is started for it."""
     folder: ClaudeFolder
     store: Path
     config_dir: Path | None = None
     """Where it is not the client's own default."""
+    before_run: Callable[[], None] = _nothing
+    """Called before the client is started; raises NotRunError where it must not be."""
 
 
 def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
@@ -62,6 +70,8 @@ def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
             pre_tokens=found.pre_tokens,
             post_tokens=found.post_tokens,
             seconds=time.monotonic() - began,
+            command=asking.command,
+            folder=asking.folder,
         )
         asking.done(outcome)
         return outcome
@@ -104,7 +114,7 @@ def _ask_closed(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
         raise NotCompactedError(
             Why.UNSAFE, f"it was written to {quiet_s:.0f} s ago, by a client that is not registered"
         )
-    return by_cli.ask(asking, watch, subject.cwd, subject.config_dir)
+    return by_cli.ask(asking, watch, subject)
 
 
 def _require_idle(live: LiveSession) -> None:

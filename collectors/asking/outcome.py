@@ -26,6 +26,8 @@ class Why(StrEnum):
     """It is busy, or open elsewhere."""
     UNSAFE = "unsafe"
     """It could not be proved that asking does no harm."""
+    UNTRUSTED = "untrusted"
+    """Nothing may be started in its folder."""
 
 
 class NotCompactedError(Exception):
@@ -47,3 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
     post_tokens: int | None
     seconds: float
     """From the request to the boundary."""
+    command: tuple[str, ...] = ()
+    """What was run for it; empty where a client that was open did it."""
+    folder: str | None = None
+    """Where that was run."""

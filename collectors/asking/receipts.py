@@ -37,6 +37,10 @@ class Receipt(msgspec.Struct, frozen=True):
     boundary_uuid: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
+    command: tuple[str, ...] = ()
+    """What was run for it; empty where a client that was open was asked."""
+    folder: str | None = None
+    """Where that was run."""
 
 
 class Asking:
@@ -49,14 +53,20 @@ class Asking:
         self.request: Final = secrets.token_hex(8)
         self.requested_at: Final = exchange.now_ms()
         self.via = Via.AUTO
+        self.command: tuple[str, ...] = ()
+        self.folder: str | None = None
         self._began = False
+
+    def run(self, command: tuple[str, ...], folder: str) -> None:
+        """Note what is run for it, and where."""
+        self.command, self.folder = command, folder
 
     def begin(self, via: Via) -> None:
         """Note what is about to be done: until there is a result it is pending."""
         self.via = via
         self._began = True
         asked = {"requested_at": self.requested_at, "via": via, "pid": os.getpid()}
-        exchange.write(str(self.path(exchange.ASKED)), self.about(asked))
+        exchange.write(str(self.path(exchange.ASKED)), self.about(asked | self._ran()))
 
     def done(self, outcome: Outcome) -> None:
         """Keep that the client compacted."""
@@ -89,7 +99,12 @@ class Asking:
     def _end(self, how: dict[str, Any]) -> None:
         ended = {"at": exchange.now_ms(), "via": self.via, "why": None, "boundary_uuid": None}
         sizes = {"pre_tokens": None, "post_tokens": None}
-        exchange.write(str(self.path(exchange.RESULT)), self.about(ended | sizes | how))
+        exchange.write(
+            str(self.path(exchange.RESULT)), self.about(ended | sizes | self._ran() | how)
+        )
+
+    def _ran(self) -> dict[str, Any]:
+        return {"command": self.command, "folder": self.folder} if self.command else {}
 
 
 def receipts(store: Path, now_ms: int) -> list[Receipt]:
@@ -140,7 +155,8 @@ def _receipt(folder: Path, session_id: str, request: str, now_ms: int) -> Receip
         return msgspec.convert(
             {"session_id": session_id, "request": request, "requested_at": requested_at}
             | {"via": ended.get("via") or asked.get("via"), "state": state}
-            | {key: ended.get(key) for key in _FACTS},
+            | {key: ended.get(key) for key in _FACTS}
+            | {key: each for key in _RAN if (each := ended.get(key) or asked.get(key))},
             Receipt,
         )
     except msgspec.ValidationError:
@@ -148,6 +164,7 @@ def _receipt(folder: Path, session_id: str, request: str, now_ms: int) -> Receip
 
 
 _FACTS: Final = ("why", "boundary_uuid", "pre_tokens", "post_tokens")
+_RAN: Final = ("command", "folder")
 
 
 def _read(path: Path) -> dict[str, Any]:

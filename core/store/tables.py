@@ -27,6 +27,7 @@ MIGRATION_NAMES: Final = (
     "m018_activity_and_cost",
     "m019_plans",
     "m020_project_root",
+    "m021_client_runs",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

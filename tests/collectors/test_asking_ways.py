@@ -20,8 +20,10 @@ from ctxtop.collectors.asking.boundary import BoundaryWatch
 from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
 from ctxtop.collectors.asking.receipts import receipts
 from ctxtop.collectors.plugin import exchange, module
+from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
+from ..trusting import trust
 from . import fake_client
 
 if TYPE_CHECKING:
@@ -35,8 +37,12 @@ SOON_S = 15.0
 
 
 @pytest.fixture
-def subject(claude: ClaudeFolder, store: Path, tmp_path: Path) -> Subject:
-    """A session whose transcript has been quiet for a minute."""
+def subject(
+    claude: ClaudeFolder, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Subject:
+    """A session whose transcript has been quiet for a minute, in a folder that is trusted."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(claude.root))
+    trust(claude.root / ".claude.json", tmp_path)
     path = claude.projects / PROJECT / f"{SESSION}.jsonl"
     write(path, [user(), assistant()])
     os.utime(path, (time.time() - 60, time.time() - 60))
@@ -303,9 +309,56 @@ def test_a_closed_session_gets_a_run_of_its_own(
         "/compact keep it; $(date)",
         "--resume",
         SESSION,
+        "--setting-sources",
+        "user",
         str(tmp_path),
         "",
     ]
+    ran = (str(tmp_path / "tools" / "claude"), "-p", "/compact keep it; $(date)")
+    ran += ("--resume", SESSION, "--setting-sources", "user")
+    assert (outcome.command, outcome.folder) == (ran, str(tmp_path))
+    (receipt,) = receipts(subject.store, 0)
+    assert (receipt.command, receipt.folder) == (ran, str(tmp_path))
+
+
+@pytest.mark.parametrize("root", ["evil", None, "relative"])
+def test_nothing_is_started_where_the_client_trusts_nobody(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str | None
+) -> None:
+    said = fake_program(tmp_path, monkeypatch, f"touch {tmp_path / 'said'}")
+    evil = tmp_path / "evil"
+    (evil / ".git").mkdir(parents=True)
+    where = str(evil) if root == "evil" else root
+    error = refused(replace(subject, project_root=where))
+    assert error.why is Why.UNTRUSTED
+    assert "\n" not in str(error)
+    assert root != "evil" or f"does not trust {evil}" in str(error)
+    assert not said.exists()
+    assert receipts(subject.store, 0) == []
+
+
+def test_a_client_that_cannot_leave_settings_out_is_run_without(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = 'case "$*" in *--setting-sources*)'
+    script += " echo \"error: unknown option '--setting-sources'\" >&2; exit 1;; esac\n"
+    fake_program(
+        tmp_path, monkeypatch, f"{script}echo '{BOUNDARY.strip()}' >> {subject.transcript}"
+    )
+    outcome = ask_to_compact(subject, Via.AUTO, "")
+    assert outcome.command[-2:] == ("--resume", SESSION)
+    assert receipts(subject.store, 0)[0].command == outcome.command
+
+
+def test_the_client_is_not_looked_for_in_the_folder_that_it_is_started_in(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = fake_program(tmp_path, monkeypatch, f"touch {tmp_path / 'said'}")
+    monkeypatch.chdir(tmp_path / "tools")
+    for path in (".", "", ":/usr/bin", "../tools"):
+        monkeypatch.setenv("PATH", path)
+        assert "no `claude`" in str(refused(subject))
+    assert not said.exists()
 
 
 @pytest.mark.parametrize("script", ["exit 0", "echo no >&2; exit 1", "printf '\\033[2J\\377'"])
@@ -334,7 +387,7 @@ def test_what_a_run_needs(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "no `claude`" in str(refused(subject))
     fake_program(tmp_path, monkeypatch, "exit 0")
-    gone = Subject(SESSION, subject.transcript, "/nowhere", subject.folder, subject.store)
+    gone = replace(subject, project_root="/nowhere")
     assert "/nowhere is gone" in str(refused(gone))
 
 

@@ -81,6 +81,8 @@ def test_a_compaction_is_said(
         "boundary_uuid": "b-1",
         "pre_tokens": 160_400,
         "post_tokens": 24_000,
+        "command": None,
+        "folder": None,
     }
     assert run(capsys, monkeypatch, "trigger", SESSION, "--via", "tmux") == 0
     assert capsys.readouterr().out == "compacted via plugin in 1.2 s: 160 k → 24 k\n"
@@ -106,7 +108,7 @@ def test_a_folder_that_is_not_the_client_s_own_is_named_to_it(
 
 @pytest.mark.parametrize(
     ("why", "code"),
-    [(Why.FAILED, 1), (Why.NOTHING, 2), (Why.LIVE, 3), (Why.UNSAFE, 4)],
+    [(Why.FAILED, 1), (Why.NOTHING, 2), (Why.LIVE, 3), (Why.UNSAFE, 4), (Why.UNTRUSTED, 4)],
 )
 @pytest.mark.usefixtures("store")
 def test_every_refusal_has_its_code_and_one_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,6 +63,8 @@ def as_record(recovery: Recovery, resumed: Resumed | None) -> dict[str, Any]:
             "answered": resumed.answered,
             "said": resumed.said,
             "attempts": resumed.attempts,
+            "command": resumed.command or None,
+            "folder": resumed.folder,
         }
         if resumed
         else None,
@@ -128,5 +131,7 @@ def _next(recovery: Recovery, resumed: Resumed | None) -> Iterator[str]:
         if resumed:
             how = "answered" if resumed.answered else f"not answered: {resumed.said}"
             yield f"asked there: {resumed.prompt}  ({how})"
+            if resumed.command:
+                yield f"ran:   {shlex.join(resumed.command)} in {resumed.folder}"
         yield f"next:  {receipt.resume_command}"
         yield f"undo:  ctxtop undo {receipt.receipt_id}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,7 @@ _CODES: Final = {
     Why.NOTHING: USAGE,
     Why.LIVE: LIVE,
     Why.UNSAFE: UNSAFE,
+    Why.UNTRUSTED: UNSAFE,
 }
 
 
@@ -63,7 +65,7 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
     except NotCompactedError as error:
         say(f"{subject.session_id[:8]} was not compacted: {error}")
         return _CODES[error.why]
-    return emit(context, as_record(outcome), lambda: [_line(outcome)])
+    return emit(context, as_record(outcome), lambda: _lines(outcome))
 
 
 def as_record(outcome: Outcome) -> dict[str, Any]:
@@ -74,6 +76,8 @@ def as_record(outcome: Outcome) -> dict[str, Any]:
         "boundary_uuid": outcome.boundary_uuid,
         "pre_tokens": outcome.pre_tokens,
         "post_tokens": outcome.post_tokens,
+        "command": outcome.command or None,
+        "folder": outcome.folder,
     }
 
 
@@ -90,13 +94,16 @@ def _subject(context: click.Context, start: str) -> Subject:
     return Subject(
         session_id=session_id,
         transcript=places.folder.projects / session.path,
-        cwd=session.cwd,
+        project_root=session.project_root,
         folder=places.folder,
         store=places.store,
         config_dir=None if places.config_dir == default else places.config_dir,
     )
 
 
-def _line(outcome: Outcome) -> str:
+def _lines(outcome: Outcome) -> list[str]:
     sizes = f"{tokens(outcome.pre_tokens)} → {tokens(outcome.post_tokens)}"
-    return f"compacted via {outcome.via.value} in {outcome.seconds:.1f} s: {sizes}"
+    said = [f"compacted via {outcome.via.value} in {outcome.seconds:.1f} s: {sizes}"]
+    if outcome.command:
+        said.append(f"ran {shlex.join(outcome.command)} in {outcome.folder}")
+    return said

@@ -21,6 +21,7 @@ from . import (
     m018_activity_and_cost,
     m019_plans,
     m020_project_root,
+    m021_client_runs,
 )
 from .known import migrations
 
@@ -45,5 +46,6 @@ __all__ = [
     "m018_activity_and_cost",
     "m019_plans",
     "m020_project_root",
+    "m021_client_runs",
     "migrations",
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from ctxtop.collectors import resuming
+from ctxtop.collectors.asking.client_run import Ran
 from ctxtop.core.compaction.recovery.run import (
     Counters,
     Run,
@@ -66,14 +67,15 @@ def test_002_98(path: Path) -> None:
     waits: list[float] = []
     asked: list[str] = []
 
-    def run(prompt: str, *_: object) -> str:
-        asked.append(prompt)
-        return "no"
+    class Silent:
+        def run(self, prompt: str, *_: object) -> Ran:
+            asked.append(prompt)
+            return Ran(("claude",), "/here", "no")
 
+    place = resuming.Place(str(path.parent), None, path.parent / "store.db")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resuming, "run_client", run)
-        here = str(path.parent)
-        went = resuming.go_on("on", mended.receipt, here, None, RetrySettings(), waits.append)
+        patch.setattr(resuming, "prepare_run", lambda *_: Silent())
+        went = resuming.go_on("on", mended.receipt, place, RetrySettings(), waits.append)
     assert (waits, asked) == ([2.0, 4.0], ["on", "on"])
     assert (went.answered, went.attempts) == (False, 2)
 

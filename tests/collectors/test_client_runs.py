@@ -1,0 +1,133 @@
+"""How often the client is run without a person asking each time: no policy lifts the limit."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.resuming import Place, go_on
+from ctxtop.core.compaction.recovery.settings import RetrySettings
+from ctxtop.core.store.client_runs import HOUR_MS, MAX_OF_ALL, MAX_OF_SESSION, claim_client_run
+from ctxtop.core.store.writer import Writer
+from msgspec.structs import replace
+
+from ..recovering import chain
+from ..transcripts import PROJECT, SESSION
+from ..trusting import trust
+from ..unit.seed_002.given import FEWER, mend, refused, sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.compaction.receipts import Receipt
+
+NOW = 1_800_000_000_000
+OTHER = "22222222-2222-4222-8222-222222222222"
+ENDLESS = RetrySettings(max_attempts=10_000, initial_ms=0, max_ms=0)
+
+
+@pytest.fixture
+def place(
+    claude: ClaudeFolder, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """A trusted project, and a client that answers nothing and leaves a mark for each run."""
+    tools, project = tmp_path / "tools", tmp_path / "project"
+    for folder in (tools, project):
+        folder.mkdir()
+    program = tools / "claude"
+    program.write_text(f"#!/bin/sh\necho run >> {tmp_path / 'runs'}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    trust(claude.root / ".claude.json", project)
+    return Place(str(project), claude.root, store)
+
+
+@pytest.fixture
+def receipt(claude: ClaudeFolder) -> Receipt:
+    path = claude.projects / PROJECT / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
+    assert mended.receipt is not None
+    return mended.receipt
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Callable[[], int]:
+    def count() -> int:
+        marks = tmp_path / "runs"
+        return len(marks.read_text(encoding="utf-8").splitlines()) if marks.exists() else 0
+
+    return count
+
+
+def test_a_policy_cannot_ask_for_more_runs(
+    place: Place, receipt: Receipt, runs: Callable[[], int]
+) -> None:
+    went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    assert runs() == MAX_OF_SESSION == went.attempts
+    assert not went.answered
+    assert f"run {MAX_OF_SESSION} times" in went.said
+    # Another process, or the next start, finds it in the store.
+    again = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    assert (runs(), again.attempts, again.command) == (MAX_OF_SESSION, 0, ())
+
+
+def test_a_chain_of_forks_ends(place: Place, receipt: Receipt, runs: Callable[[], int]) -> None:
+    for number in range(MAX_OF_ALL):
+        fork = replace(receipt, session_id=OTHER[:-2] + f"{number:02}")
+        go_on("on", fork, place, ENDLESS, sleep=lambda _: None)
+    assert runs() == MAX_OF_ALL
+
+
+def test_it_says_what_was_run_and_where(place: Place, receipt: Receipt) -> None:
+    went = go_on("on", receipt, place, RetrySettings(max_attempts=1, initial_ms=0))
+    assert went.command[1:] == (
+        *("-p", "on", "--resume", receipt.new_session_id),
+        *("--setting-sources", "user"),
+    )
+    assert went.folder == place.project_root
+
+
+def test_nothing_is_run_where_the_client_trusts_nobody(
+    place: Place, receipt: Receipt, runs: Callable[[], int], claude: ClaudeFolder
+) -> None:
+    trust(claude.root / ".claude.json")
+    went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    assert (runs(), went.attempts) == (0, 0)
+    assert "does not trust" in went.said
+    unknown = go_on("on", receipt, replace(place, project_root=None), ENDLESS)
+    assert (runs(), unknown.attempts) == (0, 0)
+
+
+def test_a_store_that_cannot_be_written_lets_nothing_run(
+    place: Place, receipt: Receipt, runs: Callable[[], int], tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    went = go_on("on", receipt, replace(place, store=file / "x.db"), ENDLESS, lambda _: None)
+    assert (runs(), went.attempts) == (0, 0)
+
+
+def test_an_hour_later_there_may_be_more(store: Path) -> None:
+    with closing(Writer(store)) as writer:
+        db = writer.connection
+        for second in range(MAX_OF_SESSION):
+            assert claim_client_run(db, SESSION, NOW + second * 1000) is None
+        assert claim_client_run(db, SESSION, NOW + 5000) is not None
+        assert claim_client_run(db, OTHER, NOW + 5000) is None
+        # A clock that was set back does not open it.
+        assert claim_client_run(db, SESSION, NOW - 10 * HOUR_MS) is not None
+        assert claim_client_run(db, SESSION, NOW + HOUR_MS - 1) is not None
+        assert claim_client_run(db, SESSION, NOW + HOUR_MS) is None
+        assert claim_client_run(db, SESSION, NOW + HOUR_MS) is not None
+
+
+def test_what_a_run_s_limit_counts_is_now(place: Place, receipt: Receipt, store: Path) -> None:
+    go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    with closing(Writer(store)) as writer:
+        ((least,),) = writer.connection.execute("SELECT min(at) FROM client_run")
+    assert 0 <= time.time() * 1000 - least < 60_000
