@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..core.compaction.apply import apply_plan
-from ..core.compaction.automation import COLD_MS, STALE_MS, Situation, break_even, pays
+from ..core.compaction.automation import (
+    COLD_MS,
+    STALE_MS,
+    Situation,
+    break_even,
+    pays,
+    target_of,
+)
 from ..core.compaction.plan import Refusal
 from ..core.compaction.planning import plan_transcript
 from ..core.compaction.receipts import Mode
@@ -18,7 +25,7 @@ from ..core.compaction.recovery.attempt import NotNowError
 from ..core.compaction.recovery.settings import recovery_settings
 from ..core.compaction.refused import NotAppliedError
 from ..core.compaction.select import Aim
-from ..core.compaction.target import MOST_HARM, target_tokens
+from ..core.compaction.target import MOST_HARM
 from ..core.policy.policy import Policy  # noqa: TC001 -- msgspec reads it
 from ..core.sessions import Session  # noqa: TC001 -- msgspec reads it
 from ..core.store.database import StoreError, open_reader
@@ -162,7 +169,7 @@ def _planned(act: Act) -> Done:
 
 
 def _plan(act: Act) -> Plan:
-    aim = Aim(MOST_HARM, target_tokens=target_tokens(act.session.context.window.tokens))
+    aim = Aim(MOST_HARM, target_tokens=target_of(act.policy, act.session.context))
     subject = act.subject
     holder = subject.held_by(subject.session_id)
     with closing(open_reader(act.store)) as db:

@@ -61,8 +61,12 @@ def keep_up(
     listener: Listener,
     stop: Event,
     policy_files: PolicyFiles | None = None,
+    may_act: Event | None = None,
 ) -> None:
     """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
+
+    Sessions are compacted and recovered without being asked only while `may_act` is set, and
+    never without it.
 
     Raises sqlite3.Error where the store stays unusable.
     """
@@ -70,7 +74,7 @@ def keep_up(
     waiting = False
     while not stop.is_set():
         try:
-            watch = _Watch(Collector(folder, writer, listener, policy_files), stop)
+            watch = _Watch(Collector(folder, writer, listener, policy_files), stop, may_act)
             watch.scan()
             watch.collector.afterwards.count_texts()
             watch.collector.afterwards.tell_compactions()
@@ -96,10 +100,11 @@ def keep_up(
 class _Watch:
     """One run of watching, which ends when what can be watched changes."""
 
-    def __init__(self, collector: Collector, stop: Event) -> None:
+    def __init__(self, collector: Collector, stop: Event, may_act: Event | None) -> None:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop
+        self.may_act: Final = may_act
         self.began: Final = time.monotonic()
         self.polling = is_silent(self.folder.projects)
         self.scanned_at = LONG_AGO
@@ -133,7 +138,8 @@ class _Watch:
                 self.collector.afterwards.count_texts()
                 self.collector.afterwards.tell_compactions()
                 self.collector.afterwards.measure_saves()
-                self.collector.afterwards.act()
+                if self.may_act is not None and self.may_act.is_set():
+                    self.collector.afterwards.act()
                 if time.monotonic() - self.began >= LEARN_AFTER_S:
                     self.collector.afterwards.learn()
                 if self._places() != places:

@@ -184,8 +184,9 @@ class CtxtopApp(Navigating):
         if self._welcomes:
             # The keys were not meant for this page, which may be answered only once.
             self.action_welcome()
-        elif isinstance(opening, OpeningScreen):
-            for key in opening.held_keys:
+        else:
+            self.feed.may_act.set()
+            for key in opening.held_keys if isinstance(opening, OpeningScreen) else ():
                 self.post_message(key)
         if self._notice:
             self._tell(self._notice)

@@ -79,6 +79,8 @@ class Feed:
         self._clock: Final = clock
         self._stop: Final = threading.Event()
         self._poke: Final = threading.Event()
+        self.may_act: Final = threading.Event()
+        """Set once a person knows what ctxtop is: nothing acts by itself before."""
         self._opened: Final = threading.Event()
         self._drawn: Final = threading.Event()
         self._lock: Final = threading.Lock()
@@ -215,7 +217,8 @@ class Feed:
         self._policy_files = PolicyFiles(self._places.policy)
         self._opened.set()
         try:
-            keep_up(self._places.folder, writer, self, self._stop, self._policy_files)
+            files = self._policy_files
+            keep_up(self._places.folder, writer, self, self._stop, files, self.may_act)
         except sqlite3.Error as error:
             what, remedy = explain(error)
             self._post(Troubled(Trouble(place, what, f"{remedy}, {AGAIN}")))

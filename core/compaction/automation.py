@@ -15,11 +15,13 @@ from ..claims import Source
 from ..policy.policy import Origin
 from ..prices import WRITE_5_MINUTES, read_share
 from ..sessions import Status
+from .target import TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..context import Context
+    from ..levels import Line
     from ..policy.policy import Policy
 
 IDLE_MS: Final = 120_000
@@ -32,7 +34,7 @@ COLD_MS: Final = 3_600_000
 """The longest that a prompt cache is kept: from then on nothing is lost by a change."""
 
 REARM_BELOW: Final = 0.60
-"""Share of the window to which a context has to fall before it is compacted once more, or"""
+"""Share of the policy's limit to which a context has to fall to be compacted once more, or"""
 
 REARM_GROWTH: Final = 1.15
 """how often what was left it has to hold."""
@@ -41,6 +43,12 @@ MOST_RUNS: Final = 3
 """Of one session in RUNS_WITHIN_MS; a session that needs more is not helped by another one."""
 
 RUNS_WITHIN_MS: Final = 300_000
+
+MOST_AN_HOUR: Final = 6
+"""Runs of one session, whatever a policy says of pauses: more than one each ten minutes only
+repeats what did not help."""
+
+HOUR_MS: Final = 3_600_000
 
 BREAKER_MS: Final = 1_800_000
 """How long nothing is done after that many runs."""
@@ -134,7 +142,9 @@ def should_act(policy: Policy, now: Situation) -> Verdict:
     allowed = may_act(policy)
     if not allowed.act:
         return allowed
-    return _first_no((_full(policy, now.context), at_rest(now), _armed(now), _paced(policy, now)))
+    return _first_no(
+        (_full(policy, now.context), at_rest(now), _armed(policy, now), _paced(policy, now))
+    )
 
 
 def at_rest(now: Situation) -> Verdict:
@@ -159,6 +169,8 @@ def should_mend(policy: Policy, now: Situation, done_at: int | None) -> Verdict:
     allowed = may_act(policy)
     if not allowed.act:
         return allowed
+    if not policy.recovers:
+        return _no("module", "the module `auto-recovery` is disabled")
     if not policy.flag("recovery.auto"):
         return _no("recovery.auto", "recovery.auto is not true")
     resting = msgspec.structs.replace(
@@ -167,6 +179,19 @@ def should_mend(policy: Policy, now: Situation, done_at: int | None) -> Verdict:
     if done_at is not None and now.active_at is not None and done_at >= now.active_at:
         return _no("mended", "it was tried since")
     return _first_no((_closed(now), at_rest(resting), _paced(policy, now)))
+
+
+def target_of(policy: Policy, context: Context) -> int:
+    """Return the tokens that an automatic compaction aims at.
+
+    It is a share of the window that the thresholds are for, and below the one that was reached:
+    else there would be sessions that are over a threshold and never compacted.
+    """
+    window = context.window
+    target = round(TARGET * (policy.room(window) or window.tokens))
+    lines = _acting_lines(policy, context)
+    lowest = min((int(each.at * window.tokens) for each in lines), default=None)
+    return target if lowest is None or target < lowest else round(TARGET * lowest)
 
 
 def pays(requests: float | None, now: Situation) -> Verdict:
@@ -215,8 +240,7 @@ def _full(policy: Policy, context: Context) -> Verdict:
     least = policy.whole("compact.min_tokens") or 0
     if context.tokens < least:
         return _no("small", f"{context.tokens:,} tokens are fewer than {least:,}")
-    acting = {each.name for each in policy.thresholds if each.action in ACTING}
-    lines = [each for each in context.lines if each.name in acting]
+    lines = _acting_lines(policy, context)
     if not lines:
         return _no("threshold", "no threshold of the policy asks for it")
     lowest = min(lines, key=lambda each: each.at)
@@ -227,13 +251,19 @@ def _full(policy: Policy, context: Context) -> Verdict:
     return _yes("threshold", f"{context.ratio:.0%} of its window is in use")
 
 
-def _armed(now: Situation) -> Verdict:
+def _acting_lines(policy: Policy, context: Context) -> list[Line]:
+    acting = {each.name for each in policy.thresholds if each.action in ACTING}
+    return [each for each in context.lines if each.name in acting]
+
+
+def _armed(policy: Policy, now: Situation) -> Verdict:
     last = next((each for each in reversed(now.runs) if each.left is not None), None)
     if last is None or last.left is None:
         return _yes("armed", "nothing was done yet")
     if last.least is None or last.newest is None:
         return _no("armed", "nobody has gone on since the last run")
-    if last.least < REARM_BELOW * now.context.window.tokens:
+    window = now.context.window
+    if last.least < REARM_BELOW * (policy.limit(window) or window.tokens):
         return _yes("armed", f"it fell below {REARM_BELOW:.0%} since the last run")
     if last.newest >= REARM_GROWTH * last.left:
         return _yes("armed", f"it grew by {last.newest / last.left - 1:.0%} since the last run")
@@ -248,6 +278,11 @@ def _paced(policy: Policy, now: Situation) -> Verdict:
     since = now.now_ms - began[-1]
     if since < cooldown_ms:
         return _no("cooldown", f"it cools down for {-(-(cooldown_ms - since) // 1000)} s more")
+    within = [at for at in began if 0 <= now.now_ms - at < HOUR_MS]
+    if len(within) >= MOST_AN_HOUR:
+        minutes = -(-(within[-MOST_AN_HOUR] + HOUR_MS - now.now_ms) // 60_000)
+        why = f"{len(within)} runs within an hour: paused for {minutes} minutes more"
+        return _no("breaker", why)
     until = breaker_until(began)
     if until is not None and now.now_ms < until:
         minutes = -(-(until - now.now_ms) // 60_000)

@@ -13,7 +13,7 @@ from ..claims import Source
 from ..levels import Base, Level, Line, Rearm, Threshold, place
 from ..models import LARGE_WINDOW, SMALL_WINDOW
 from ..window import Window
-from .schema import MONITOR, PREEMPTIVE
+from .schema import MONITOR, PREEMPTIVE, RECOVERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -153,10 +153,7 @@ class Policy(msgspec.Struct, frozen=True):
         limit = self.limit(window)
         if limit is None:
             return ()
-        reserve = (self.whole("limit.output_reserve") or 0) + (
-            self.whole("limit.autocompact_buffer") or 0
-        )
-        computed = limit - reserve if limit > reserve else None
+        computed = limit - self._reserve if limit > self._reserve else None
         thresholds = (*self.thresholds, *self._absolute(window.tokens))
         return place(thresholds, window.tokens, trigger or computed, limit)
 
@@ -167,6 +164,19 @@ class Policy(msgspec.Struct, frozen=True):
             return ()
         return (Threshold(at, Level.NOTICE, "inform", of=Base.TOKENS),)
 
+    def room(self, window: Window) -> int | None:
+        """Return the tokens that a conversation may fill of the window the thresholds are for.
+
+        None where the policy has no limit for it.
+        """
+        limit = self.limit(window)
+        return limit if limit is None else max(limit - self._reserve, 0) or limit
+
+    @property
+    def _reserve(self) -> int:
+        names = ("limit.output_reserve", "limit.autocompact_buffer")
+        return sum(self.whole(name) or 0 for name in names)
+
     @property
     def warns(self) -> bool:
         """Levels are logged and told, not only shown."""
@@ -176,6 +186,11 @@ class Policy(msgspec.Struct, frozen=True):
     def suggests(self) -> bool:
         """The model is told to save context before it has to be compacted."""
         return PREEMPTIVE not in self.texts("disabled_modules")
+
+    @property
+    def recovers(self) -> bool:
+        """Whether a session may be recovered without being asked."""
+        return RECOVERY not in self.texts("disabled_modules")
 
     @property
     def floor(self) -> int | None:

@@ -69,13 +69,16 @@ MONITOR: Final = "context-window-monitor"
 PREEMPTIVE: Final = "preemptive"
 """The module that suggests to save context before it is compacted (1.2.4)."""
 
+RECOVERY: Final = "auto-recovery"
+"""The module that recovers a session without being asked (1.2.9)."""
+
 ABSOLUTE: Final = 400_000
 """Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
 
 _MODULES: Final = (
     MONITOR,
     PREEMPTIVE,
-    "auto-recovery",
+    RECOVERY,
     "compliance",
     "save-flow",
     "injection",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
     from ctxtop.core.compaction.plan import Plan
+    from ctxtop.core.compaction.select import Aim
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -417,6 +418,14 @@ def test_too_little_is_said_once(
     assert "not touched by itself" in told[0]
 
 
+def too_long(project: Path) -> list[JsonLine]:
+    """A session whose last prompt was refused."""
+    words = '400 {"type":"error","error":{"type":"invalid_request_error","message":"%s"}}'
+    details = words % "prompt is too long: 210000 tokens > 200000 maximum"
+    said = {"error": "invalid_request", "errorDetails": details, "cwd": str(project)}
+    return chain(*worked(project)[:-1], refusal("Prompt is too long", at=5, **said))
+
+
 def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
     path: Path,
     project: Path,
@@ -428,12 +437,7 @@ def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
 ) -> None:
     """002-08 and 002-37: recovery.auto, once for one refusal, and not again in the fork."""
     (project / ".ctxtop.toml").write_text('mode = "auto"\n[recovery]\nauto = true\n')
-    words = '400 {"type":"error","error":{"type":"invalid_request_error","message":"%s"}}'
-    details = words % "prompt is too long: 210000 tokens > 200000 maximum"
-    lines = worked(project)[:-1]
-    said = {"error": "invalid_request", "errorDetails": details, "cwd": str(project)}
-    lines.append(refusal("Prompt is too long", at=5, **said))
-    before = write(path, chain(*lines)).read_bytes()
+    before = write(path, too_long(project)).read_bytes()
     old(path)
     automation = started()
     looked(automation, clock, 30)
@@ -527,6 +531,43 @@ def test_the_client_does_it_where_the_policy_says_so(
     (run,) = kept(writer)
     assert run.left_tokens == 24_000
     assert "by the client: 175000 to 24000 tokens" in told[0]
+
+
+@pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])
+def test_the_target_is_of_the_window_that_the_threshold_is_for(
+    session: Callable[..., None],
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    tokens: int,
+) -> None:
+    """With not-agent's limit of 100,000 tokens no session is over the one and below the other."""
+    targets: list[int | None] = []
+
+    def plan(*_: object, aim: Aim, **_others: object) -> Plan:
+        targets.append(aim.target_tokens)
+        raise OSError(28, "No space left on device", "/a/copy")
+
+    monkeypatch.setattr(acting, "plan_transcript", plan)
+    (project / ".ctxtop.toml").write_text('mode = "auto"\npreset = "not-agent"\n')
+    session(tokens=tokens)
+    looked(started(), clock)
+    assert targets == [33_500]
+
+
+def test_a_disabled_module_makes_no_fork(
+    path: Path, project: Path, started: Callable[..., Automation], worker: Worker, clock: Clock
+) -> None:
+    text = 'mode = "auto"\nrecovery.auto = true\ndisabled_modules = ["auto-recovery"]\n'
+    (project / ".ctxtop.toml").write_text(text)
+    write(path, too_long(project))
+    old(path)
+    looked(started(worker), clock, 3)
+    assert worker.asked == []
+    (project / ".ctxtop.toml").write_text('mode = "auto"\nrecovery.auto = true\n')
+    looked(started(worker), clock, 3)
+    assert worker.asked == [SESSION]
 
 
 @pytest.mark.parametrize("has_plugin", [True, False])

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.automation import Automation
 from ctxtop.collectors.policy_sources import PolicySources
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.kept import Kept, KeptFile
@@ -65,6 +66,24 @@ async def test_one_key_leaves_it_and_it_does_not_come_again(demo: Stage, key: st
     async with first_run(demo) as it:
         assert not is_welcome(it)
     assert tree(demo.root) == before
+
+
+@pytest.mark.parametrize("key", ["escape", "enter"])
+async def test_nothing_acts_before_it_was_answered(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(Automation, "look", lambda _: looks.append(1))
+    async with first_run(demo) as it:
+        await it.until(lambda: is_welcome(it) and it.app.has_read_all)
+        # The collector comes by twice a second.
+        await asyncio.sleep(2)
+        assert looks == []
+        await it.press(key)
+        await it.until(lambda: bool(looks))
+    looks.clear()
+    async with opened(demo) as it:
+        await it.until(lambda: bool(looks))
 
 
 async def test_the_policy_and_the_demo_do_without_it(demo: Stage) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from ctxtop.core.claims import Source
 from ctxtop.core.compaction.automation import (
+    ACTING,
     BREAKER_MS,
     COLD_MS,
+    HOUR_MS,
     IDLE_MS,
+    MOST_AN_HOUR,
     RUNS_WITHIN_MS,
     STALE_MS,
     Before,
@@ -19,10 +22,12 @@ from ctxtop.core.compaction.automation import (
     pays,
     should_act,
     should_mend,
+    target_of,
 )
 from ctxtop.core.context import Context, ContextState
 from ctxtop.core.policy.layers import Given, resolve
 from ctxtop.core.policy.policy import Origin, Policy
+from ctxtop.core.policy.presets import PRESETS
 from ctxtop.core.sessions import LIVE, Status
 from ctxtop.core.window import Window
 from hypothesis import given
@@ -198,6 +203,53 @@ def test_a_refusal_is_mended_once_where_the_project_wants_it() -> None:
     assert should_mend(policy(Origin.USER_FILE, recovery__auto=True), REFUSED, None).check == "mode"
     assert should_mend(MENDING, replace(REFUSED, is_open=True), None).check == "open"
     assert should_mend(MENDING, replace(REFUSED, runs=(Before(NOW - 1),)), None).check == "cooldown"
+
+
+def test_a_disabled_module_recovers_nothing() -> None:
+    off = policy(recovery__auto=True, disabled_modules=["auto-recovery"])
+    assert should_mend(off, REFUSED, None).check == "module"
+    assert should_act(off, READY).act
+
+
+def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
+    hasty = policy(compact__cooldown_s=0, recovery__auto=True)
+    # Never three within five minutes, which would pause it for half an hour.
+    runs = [NOW - MINUTE * 3 * each for each in range(1, MOST_AN_HOUR + 1)]
+    for count in range(1, MOST_AN_HOUR + 1):
+        now = replace(READY, runs=tuple(Before(at) for at in reversed(runs[:count])))
+        assert should_act(hasty, now).act == (count < MOST_AN_HOUR), count
+        mends = should_mend(hasty, replace(now, status=Status.TOO_LONG), None)
+        assert mends.act == (count < MOST_AN_HOUR)
+    assert should_act(hasty, now).is_said
+    later = HOUR_MS - 18 * MINUTE
+    assert should_act(hasty, replace(now, now_ms=NOW + later)).act
+
+
+def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
+    assert target_of(OPTED_IN, context()) == 83_500
+
+
+@given(
+    st.sampled_from(sorted(PRESETS)),
+    st.integers(40_000, 2_000_000),
+    st.lists(st.sampled_from([0.05, 0.2, 0.5, 0.9]), max_size=2),
+)
+def test_what_has_reached_a_threshold_is_above_the_target(
+    preset: str, tokens: int, own: list[float]
+) -> None:
+    """The threshold and the target are of the same window, whatever the policy says of it."""
+    said = {"preset": preset} | (
+        {"threshold": [{"at": at, "level": "high", "action": "compact"} for at in own]}
+        if own
+        else {}
+    )
+    wanted, window = policy(**said), Window(tokens, Source.TABLE)
+    acting = {each.name for each in wanted.thresholds if each.action in ACTING}
+    lines = wanted.lines(window)
+    found = Context(1, ContextState.MEASURED, window, lines=lines)
+    for line in lines:
+        if line.name in acting:
+            assert 0 < target_of(wanted, found) < line.at * tokens
 
 
 @given(

@@ -67,6 +67,7 @@ class WelcomeScreen(Screen[None]):
     def action_go_on(self) -> None:
         """Show the sessions, and never this again by itself."""
         self.app.keep(welcomed=True)
+        self.app.feed.may_act.set()
         self.app.pop_screen()
 
     def action_demo(self) -> None:
