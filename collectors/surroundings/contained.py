@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,6 +21,11 @@ _INODE_BITS: Final = (1 << 63) - 1
 LINK: Final = "is a link"
 LINK_OUT: Final = "is a link out of its folder"
 NOT_TEXT: Final = "has a name that is not UTF-8"
+
+
+MOST_ENTRIES: Final = 10_000
+"""Of one folder, or of one tree that is searched for definitions: a link inside a project may lead
+to its root, and a repository may hold any number of files."""
 
 
 class TooLargeError(OSError):
@@ -85,13 +91,21 @@ def child(parent: Found, name: str, root: Path) -> Found | None:
     return _found(parent.path / name, real, status, root)
 
 
-def children(parent: Found, root: Path) -> list[Found]:
-    """Look at all that is in a folder, by name; raises OSError where that is not possible."""
+def children(parent: Found, root: Path, at_most: int = MOST_ENTRIES) -> list[Found]:
+    """Look at all that is in a folder, by name.
+
+    Raises OSError where that is not possible, and where there is more than `at_most`.
+    """
     if not parent.is_folder:
         return []
     found = []
     with os.scandir(parent.real) as entries:
-        for entry in sorted(entries, key=lambda each: each.name):
+        listed = list(islice(entries, at_most + 1))
+        if len(listed) > at_most:
+            raise OSError(
+                0, f"holds more than {MOST_ENTRIES:,} files and folders", str(parent.path)
+            )
+        for entry in sorted(listed, key=lambda each: each.name):
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.definitions import resolve_definitions
 from ...core.store.surroundings_facts import DefinitionKind, Scope
 from .contained import child, top
-from .definitions import Home, find_definitions, read_definition
+from .definitions import MOST, Home, find_definitions, read_definition
 from .loose import BadJsonError
 from .plugins import INSTALLED, read_plugins
 
@@ -76,4 +77,4 @@ def _agents(parent: Found, home: Home, root: Path) -> list[DefinitionFact]:
     if folder is None:
         return []
     found = find_definitions(DefinitionKind.AGENT, folder, root)
-    return [read_definition(each, home) for each in found]
+    return [read_definition(each, home) for each in islice(found, MOST)]

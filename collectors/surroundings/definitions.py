@@ -10,7 +10,7 @@ import msgspec
 from ...core.store.surroundings_facts import DefinitionFact, DefinitionKind, Scope
 from ...core.tokens import estimate_tokens
 from ..clean import clean_title
-from .contained import TooLargeError, child, children, read_found, why_not
+from .contained import MOST_ENTRIES, TooLargeError, child, children, read_found, why_not
 from .front_matter import FrontMatter, split_front_matter
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Home(msgspec.Struct, frozen=True):
 def find_definitions(kind: DefinitionKind, top: Found, root: Path) -> Iterator[Found]:
     """List the definitions in a folder; raises OSError where it cannot be looked into."""
     if kind is DefinitionKind.AGENT:
-        return _agents(top, root, DEEPEST, {_identity(top)})
+        return _Agents(root, {_identity(top)}).below(top, DEEPEST)
     return _skills(top, root)
 
 
@@ -91,17 +91,25 @@ def read_definition(found: Found, home: Home) -> DefinitionFact:
     )
 
 
-def _agents(
-    folder: Found, root: Path, levels: int, entered: set[tuple[int, int]]
-) -> Iterator[Found]:
-    for found in children(folder, root):
-        if found.is_folder:
-            # A link may lead to a folder that holds it.
-            if levels > 1 and _identity(found) not in entered:
-                entered.add(_identity(found))
-                yield from _agents(found, root, levels - 1, entered)
-        elif found.path.suffix == _AGENT:
-            yield found
+class _Agents:
+    """One search; what it may still look at is for the whole tree."""
+
+    def __init__(self, root: Path, entered: set[tuple[int, int]]) -> None:
+        self._root: Final = root
+        self._entered: Final = entered
+        self._left = MOST_ENTRIES
+
+    def below(self, folder: Found, levels: int) -> Iterator[Found]:
+        found = children(folder, self._root, self._left)
+        self._left -= len(found)
+        for each in found:
+            if each.is_folder:
+                # A link may lead to a folder that holds it.
+                if levels > 1 and _identity(each) not in self._entered:
+                    self._entered.add(_identity(each))
+                    yield from self.below(each, levels - 1)
+            elif each.path.suffix == _AGENT:
+                yield each
 
 
 def _skills(folder: Found, root: Path) -> Iterator[Found]:

@@ -296,6 +296,41 @@ def test_a_folder_that_holds_too_many(
     assert [trouble.what for trouble in recorder.troubles] == ["holds more than 3 definitions"]
 
 
+@pytest.mark.parametrize("target", ["/", ".."])
+def test_a_link_is_no_way_to_the_whole_disk(
+    claude: ClaudeFolder,
+    collector: Collector,
+    recorder: Recorder,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+) -> None:
+    """Out of the project it is not followed; inside of it, it is followed so far and no further."""
+    monkeypatch.setattr(definitions, "MOST_ENTRIES", 40)
+    here = project(claude, tmp_path / "a")
+    for number in range(60):
+        put(here / f"src/{number}/x.txt", "x")
+    put(claude.root / "agents/own.md", agent("own"))
+    (here / ".claude").mkdir()
+    (here / ".claude/agents").symlink_to(target)
+    looked: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: str) -> object:
+        looked.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("ctxtop.collectors.surroundings.contained.os.scandir", counted)
+    collector.scan()
+    assert names(store) == {("agent", "user", "own")}
+    (trouble,) = recorder.troubles
+    out = "is a link out of its folder"
+    assert (trouble.what == out) if target == "/" else ("holds more than" in trouble.what)
+    assert len(looked) < 20
+    assert not {each for each in looked if not each.startswith(str(tmp_path))}
+
+
 def test_a_name_that_is_no_text(claude: ClaudeFolder, collector: Collector, store: Path) -> None:
     folder = claude.root / "agents"
     folder.mkdir()

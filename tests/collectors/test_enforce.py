@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.plugin.agent_run import given_skills, last_words, was_blocked
+from ctxtop.collectors.plugin.answers import enforce
 from ctxtop.collectors.plugin.answers.enforce import answer
 from ctxtop.collectors.plugin.call import Call
 
 from ..transcripts import PROJECT, SESSION, JsonLine, assistant, text, tool_result, user, write
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import BinaryIO
 
 GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"
 BAD = "I built it, and this is how."
@@ -222,6 +226,62 @@ def test_links_are_not_followed(stop: Stop) -> None:
     stop.agent.symlink_to(real)
     with pytest.raises(OSError, match=r".+"):
         stop.asked()
+
+
+def test_the_definitions_are_not_looked_for_on_the_whole_disk(
+    stop: Stop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop.tell(user("Build it"), say("m1", BAD))
+    stop.define(tmp_path / "outside", "compress-output")
+    claude = stop.project / ".claude"
+    claude.mkdir()
+    looked: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: str) -> object:
+        looked.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(enforce.os, "scandir", counted)
+    for target in ("/", tmp_path / "outside"):
+        (claude / "agents").symlink_to(target)
+        assert stop.asked() == ""
+        (claude / "agents").unlink()
+    (claude / "agents").mkdir()
+    (claude / "agents" / "disk").symlink_to("/")
+    (claude / "agents" / "worker.md").symlink_to(tmp_path / "outside" / "worker.md")
+    os.mkfifo(claude / "agents" / "pipe.md")
+    assert stop.asked() == ""
+    assert set(looked) == {str(claude / "agents"), str(stop.config / "agents")}
+    # A link inside of the project is followed, as the client does.
+    (claude / "agents" / "worker.md").unlink()
+    stop.define(stop.project / "shared", "compress-output")
+    (claude / "agents" / "own").symlink_to(stop.project / "shared")
+    assert "V01" in stop.asked()
+
+
+def test_a_search_for_definitions_ends(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforce, "MOST_ENTRIES", 50)
+    read: list[str] = []
+    opened = enforce.open_regular
+
+    def counted(path: Path) -> AbstractContextManager[BinaryIO]:
+        read.append(str(path))
+        return opened(path)
+
+    monkeypatch.setattr(enforce, "open_regular", counted)
+    agents = stop.project / ".claude" / "agents"
+    for number in range(400):
+        stop.define(agents / str(number % 7), name=f"a{number}")
+    (agents / "again").symlink_to(stop.project)
+    stop.tell(user("Build it"), say("m1", BAD))
+    assert stop.asked() == ""
+    assert 0 < len(read) <= 50
+    monkeypatch.setattr(enforce, "MOST_ENTRIES", 10_000)
+    monkeypatch.setattr(enforce, "MOST_BYTES", 1000)
+    read.clear()
+    assert stop.asked() == ""
+    assert 0 < len(read) < 50
 
 
 def test_a_good_result_is_judged_without_what_takes_long() -> None:

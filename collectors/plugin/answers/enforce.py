@@ -15,6 +15,7 @@ from ....core.compliance.judge import judge
 from ....core.compliance.lines import MARKER
 from ....core.compliance.reason import reason
 from ...clean import clean_text
+from ...regular import open_regular
 from ..agent_run import given_skills, holds, last_words, was_blocked
 from ..call import Reply
 
@@ -37,6 +38,11 @@ DEEPEST: Final = 5
 
 LARGEST: Final = 512 * 1024
 """Bytes of a definition that are looked at."""
+
+MOST_ENTRIES: Final = 10_000
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of all definitions of a project or of the user: the client waits, and a repository may hold any
+number of files."""
 
 
 def answer(call: Call) -> Reply | None:
@@ -77,9 +83,11 @@ def _declared(given: Any, agent_type: str) -> Format | None:  # noqa: ANN401 -- 
     config = _config(_text(given, "transcript_path"))
     if not project:
         return None
-    places = [Path(project, ".claude", "agents"), config / "agents"]
+    places = [(Path(project), ".claude/agents"), (config, "agents")]
     name = agent_type.encode()
-    if ":" not in agent_type and not any(_may_declare(each, name, DEEPEST) for each in places):
+    if ":" not in agent_type and not any(
+        _Search(root, name).finds(root / folder, DEEPEST) for root, folder in places
+    ):
         return None
     from ...surroundings.declared import declared_skills  # with all that reads definitions
 
@@ -97,28 +105,55 @@ def _config(transcript: str) -> Path:
     return config_dir(os.environ, Path.home())
 
 
-def _may_declare(folder: Path, name: bytes, levels: int) -> bool:
-    """Say whether a file names the agent and a skill: all others need not be understood."""
-    try:
-        with os.scandir(folder) as entries:
-            return any(
-                _may_declare(Path(entry.path), name, levels - 1)
-                if entry.is_dir()
-                else entry.name.endswith(".md") and _mentions(entry, name)
-                for entry in entries
-                if levels > 0
-            )
-    except OSError:
-        # What cannot be read declares nothing to us.
+class _Search:
+    """Looks for a file that names an agent and a skill: all others need not be understood."""
+
+    def __init__(self, root: Path, name: bytes) -> None:
+        """`root` is what no link may lead out of."""
+        self._root: Final = os.path.realpath(root)
+        self._name: Final = name
+        self._entries, self._bytes = MOST_ENTRIES, MOST_BYTES
+
+    def finds(self, folder: Path, levels: int) -> bool:
+        """Say whether there is one so many levels deep; what cannot be read declares nothing."""
+        real = self._inside(folder)
+        if real is None or levels <= 0:
+            return False
+        try:
+            with os.scandir(real) as entries:
+                for entry in entries:
+                    self._entries -= 1
+                    if self._entries < 0 or self._bytes < 0:
+                        return False
+                    if self._leads_to_one(entry, levels):
+                        return True
+        except OSError:
+            return False
         return False
 
+    def _leads_to_one(self, entry: os.DirEntry[str], levels: int) -> bool:
+        path = Path(entry.path)
+        if entry.is_dir():
+            return self.finds(path, levels - 1)
+        return entry.name.endswith(".md") and self._mentions(path)
 
-def _mentions(entry: os.DirEntry[str], name: bytes) -> bool:
-    if not entry.is_file():
-        return False
-    with Path(entry.path).open("rb") as file:
-        data = file.read(LARGEST)
-    return _SKILLS in data and (name in data or entry.name.encode() == name + b".md")
+    def _mentions(self, path: Path) -> bool:
+        real = self._inside(path)
+        if real is None:
+            return False
+        try:
+            with open_regular(real) as file:
+                data = file.read(LARGEST)
+        except OSError:
+            return False
+        self._bytes -= len(data)
+        named = self._name in data or path.name.encode() == self._name + b".md"
+        return _SKILLS in data and named
+
+    def _inside(self, path: Path) -> Path | None:
+        """Resolve a path; None where a link leads out of the root."""
+        real = os.path.realpath(path)
+        return Path(real) if f"{real}/".startswith(self._root.rstrip("/") + "/") else None
 
 
 def _terms(cwd: str) -> Terms:
