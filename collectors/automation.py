@@ -130,7 +130,7 @@ class Automation:
         db, policies = self._writer.connection, self._files.policies
         runs = automatic_runs(db, moment - REMEMBERED_MS)
         for session in fleet.read_sessions(db, moment, None, policies):
-            policy = policies.of(session.cwd)
+            policy = policies.of(session.project_root)
             if not may_act(policy).act or self._waits_for(session, moment):
                 continue
             own = [each for each in runs if each.session_id == session.session_id]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..core.child_process import find_program
 from ..core.policy.schema import AUTO, OFF
 from .formats import middle, one_line
 
@@ -75,7 +75,7 @@ def choose(desktop: str, environ: Mapping[str, str], platform: str = sys.platfor
     if platform == "darwin":
         return "osascript"
     has_screen = any(each in environ for each in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return "notify-send" if has_screen and shutil.which("notify-send") else OFF
+    return "notify-send" if has_screen and find_program("notify-send") else OFF
 
 
 def way_of(notice: Notice, how: str, environ: Mapping[str, str]) -> Way | None:
@@ -105,17 +105,18 @@ def way_of(notice: Notice, how: str, environ: Mapping[str, str]) -> Way | None:
 def run(program: Program) -> str:
     """Run it; say in a line what is in its way, empty where it went well."""
     name = program.words[0]
+    found = find_program(name)
+    if found is None:
+        return f"{name} is not installed: choose another notify.desktop"
     try:
         ended = subprocess.run(  # noqa: S603 -- a list of words, no shell
-            program.words,
+            [found, *program.words[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=TIMEOUT_S,
             check=False,
         )
-    except FileNotFoundError:
-        return f"{name} is not installed: choose another notify.desktop"
     except subprocess.TimeoutExpired:
         return f"{name} did not end within {TIMEOUT_S:.0f} s: choose another notify.desktop"
     except OSError as error:

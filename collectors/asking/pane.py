@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ...core.child_process import find_program
 from ..registry import linux_field
 from .outcome import NotCompactedError, Why
 from .prompt_box import find_box
@@ -26,6 +26,7 @@ TMUX_S: Final = 5.0
 
 _FORMAT: Final = "#{pane_tty}\t#{pane_id}\t#{pane_dead}\t#{pane_in_mode}\t#{synchronize-panes}"
 _CURSOR: Final = "#{cursor_x},#{cursor_y},#{pane_in_mode},#{synchronize-panes}"
+_TMUX: Final = "tmux"
 _TTY_FIELD: Final = 7
 """Of /proc/PID/stat, as proc(5) counts."""
 
@@ -72,7 +73,7 @@ def find_pane(pid: int) -> Pane | None:
     """Find the pane whose terminal is a process's; None where there is none."""
     import psutil
 
-    if shutil.which("tmux") is None:
+    if find_program(_TMUX) is None:
         return None
     try:
         terminal = _terminal(pid)
@@ -129,9 +130,12 @@ def _is_ours(socket: Path) -> bool:
 
 
 def _tmux(socket: str, words: Sequence[str]) -> str:
+    program = find_program(_TMUX)
+    if program is None:
+        raise NotCompactedError(Why.UNSAFE, "there is no `tmux` on the PATH")
     try:
         ended = subprocess.run(  # noqa: S603 -- our own words, no shell
-            ["tmux", "-S", socket, *words],  # noqa: S607 -- the one that the user has
+            [program, "-S", socket, *words],
             capture_output=True,
             timeout=TMUX_S,
             check=False,

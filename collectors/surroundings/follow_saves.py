@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +32,7 @@ from .save_flow import (
     read_save_file,
     staging_places,
 )
-from .save_log import MOST, find_logs, follow_log
+from .save_log import MOST, MOST_BYTES, find_logs, follow_log
 
 if TYPE_CHECKING:
     from ...core.store.surroundings_facts import SaveFileFact
@@ -140,8 +141,13 @@ class FollowedSaves:
         present = set()
         if top:
             # The newest days of all categories, should there be too many.
-            found = sorted(find_logs(top, root), key=lambda each: each[1].status.st_mtime_ns)
-            for category, each in found[-MOST:]:
+            found = sorted(find_logs(top, root), key=lambda each: -each[1].status.st_mtime_ns)
+            newest = found[:MOST]
+            sizes = accumulate(each.status.st_size for _, each in newest)
+            fits = [size <= MOST_BYTES for size in sizes]
+            too_much = None if all(fits) else f"holds more than {MOST_BYTES >> 20} MiB"
+            self._tell.wrong(folder, too_much, "only the newest logs are read")
+            for category, each in reversed(list(compress(newest, fits))):
                 present.add(str(each.path))
                 self._follow_log(SaveLog(str(each.path), folder, cwd, clean_title(category)), each)
         gone = [

@@ -8,7 +8,7 @@ from ...core.store.facts import TailState
 from ...core.store.surroundings_facts import SaveEventFact, SaveLog
 from ...core.store.surroundings_writer import append_save_log, restart_save_log
 from ..tail import Change, lines_of, read_tail
-from .contained import children
+from .contained import MOST_ENTRIES, children
 from .loose import BadJsonError, decode_json, kept_json, moment, number, title
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST: Final = 500
 """Files of one project; claude-memory keeps 14 days of about five categories."""
 
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of one project's logs; a busy day writes some hundred kilobytes, and each line is a row."""
+
 _LOG: Final = ".jsonl"
 _BAD: Final = "bad line"
 """Event of a line that is none."""
@@ -30,9 +33,12 @@ _BAD: Final = "bad line"
 
 def find_logs(top: Found, root: Path) -> Iterator[tuple[str, Found]]:
     """List a project's logs with their category; raises OSError where that is not possible."""
-    for category in children(top, root):
+    left = MOST_ENTRIES
+    for category in children(top, root, left):
         if category.is_folder:
-            for found in children(category, root):
+            inside = children(category, root, left)
+            left -= len(inside)
+            for found in inside:
                 if found.path.suffix == _LOG:
                     yield category.path.name, found
 

@@ -186,7 +186,14 @@ def test_a_person_s_answer_to_the_dialog_is_what_counts(lab: Lab, evil: Path) ->
     screen = lab.interactive()
     assert not is_trusted(evil.resolve(), state)
     screen._tmux("new-window", "-t", "lab", "-c", str(evil), str(lab.client))
-    screen.until(lambda: "trust" in screen.text(), "the dialog")
+    screen.until(lambda: "❯ No, exit" in screen.text(), "the dialog")
     assert not is_trusted(evil.resolve(), state)
-    screen.press("Down", "Enter")
+
+    def is_yes() -> bool:
+        # A key that comes early is lost.
+        screen.press("Down")
+        return "❯ Yes, I trust" in screen.text()
+
+    screen.until(is_yes, "the other answer")
+    screen.press("Enter")
     screen.until(lambda: is_trusted(evil.resolve(), state), "the record")

@@ -20,6 +20,7 @@ from ctxtop.collectors.automation import LOOK_MS, Automation, Ways, own_ways
 from ctxtop.collectors.folder import Trouble
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.collectors.subjects import state_folder, subject_of
+from ctxtop.collectors.watch import keep_up
 from ctxtop.core.compaction.receipts import Mode, Receipts
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.recovery_rows import LOST_MS, AutomaticRun, automatic_runs
@@ -638,6 +639,46 @@ def test_the_collector_s_own(
     assert path.read_bytes() != before
     (notice,) = recorder.notices
     assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")
+
+
+def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(
+    path: Path,
+    project: Path,
+    claude: ClaudeFolder,
+    writer: Writer,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the dashboard does it, from its start on: the session has walked into a clone."""
+    (project / ".ctxtop.toml").unlink()
+    evil = project / "vendor" / "evil"
+    evil.mkdir(parents=True)
+    said = 'mode = "auto"\n[compact]\nmin_tokens = 0\n[[threshold]]\n'
+    said += 'at = 0.01\nlevel = "high"\naction = "compact"\n'
+    (evil / ".ctxtop.toml").write_text(said)
+    ago = datetime.now(UTC) - timedelta(minutes=10)
+    lines = [*worked(project), user("cd vendor/evil", cwd=str(evil))]
+    lines.append(assistant("in", context=176_000, content=[text("there")], cwd=str(evil)))
+    lines = [line | {"timestamp": ago.isoformat()} for line in chain(*lines)]
+    before = write(path, lines).read_bytes()
+    old(path)
+    looks: list[bool] = []
+    stop, may_act = threading.Event(), threading.Event()
+    look = Automation.look
+
+    def looked_once(automation: Automation) -> None:
+        look(automation)
+        automation.wait(30)
+        looks.append(True)
+        stop.set()
+
+    monkeypatch.setattr(Automation, "look", looked_once)
+    may_act.set()
+    keep_up(claude, writer, recorder, stop, PolicyFiles(), may_act)
+    assert len(looks) == 1
+    assert path.read_bytes() == before
+    assert [*path.parent.glob("*.jsonl")] == [path]
+    assert (kept(writer), recorder.notices) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.collectors.surroundings import follow_saves, save_log
 from ctxtop.core.store import surroundings_queries as queries
 from ctxtop.core.store.database import open_reader
 
@@ -127,3 +129,41 @@ def test_events_of_any_shape(
 
     assert found.event == "save.start"
     assert (found.problem is not None) == problem
+
+
+def test_a_project_s_logs_are_read_up_to_a_size(
+    here: Path,
+    collector: Collector,
+    recorder: Recorder,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each line is a row: a cloned repository could fill the store with them."""
+    one = event("triage.score")
+    monkeypatch.setattr(follow_saves, "MOST_BYTES", 3 * len(one))
+    folder = here / ".claude/memory/logs/triage"
+    for number, lines in enumerate([1, 2, 50]):
+        path = put(folder / f"2026-11-2{number}.jsonl", one * lines)
+        os.utime(path, (1_700_000_000 - number, 1_700_000_000 - number))
+    collector.scan()
+    assert len(events_of(store, here / ".claude/memory/logs")) == 3
+    (trouble,) = recorder.troubles
+    assert trouble.what == "holds more than 0 MiB"
+
+
+def test_a_search_for_logs_ends(
+    here: Path,
+    collector: Collector,
+    recorder: Recorder,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(save_log, "MOST_ENTRIES", 20)
+    logs = here / ".claude/memory/logs"
+    for number in range(12):
+        put(logs / f"{number}/2026-11-20.jsonl", event("triage.score"))
+        put(logs / f"{number}/note.txt", "x")
+    collector.scan()
+    assert events_of(store, logs) == []
+    (trouble,) = recorder.troubles
+    assert "holds more than" in trouble.what

@@ -75,7 +75,7 @@ def test_a_program_gets_its_words_as_they_are() -> None:
 def test_auto_takes_what_is_known_to_work(
     environ: dict[str, str], platform: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(channels, "find_program", lambda name: f"/usr/bin/{name}")
     assert choose("auto", environ, platform) == how
     assert choose("osc9", environ, platform) == "osc9"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ...child_process import client_environment, find_program
 from .provider import ProviderError
 
 if TYPE_CHECKING:
@@ -21,12 +22,11 @@ PROGRAM: Final = "claude"
 SHOWN: Final = 200
 """Characters of what the client says of an error: one line."""
 
-_OF_A_SESSION: Final = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
-"""Variables that a client sets for what it starts: this is no part of that session."""
-
 OPTIONS: Final = (
     "--no-session-persistence",
     "--safe-mode",
+    "--setting-sources",
+    "user",
     "--tools",
     "",
     "--output-format",
@@ -55,12 +55,14 @@ class ClaudeCli(msgspec.Struct, frozen=True):
 
     def ask(self, request: Request, timeout_s: float) -> str:
         """Give what it prints; raises ProviderError."""
-        program = shutil.which(PROGRAM, path=self.environment.get("PATH"))
+        program = find_program(PROGRAM, self.environment)
         if program is None:
             raise ProviderError(f"there is no `{PROGRAM}` on the PATH: install it, or name another")
         words = [program, "-p", "--model", request.model, "--system-prompt", request.system]
-        own = {name: each for name, each in self.environment.items() if name not in _OF_A_SESSION}
+        own = client_environment(self.environment)
         with tempfile.TemporaryDirectory(prefix="ctxtop-") as folder:
+            # Above it stands a folder that others may write to: nothing is looked for there.
+            own["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
             try:
                 ended = subprocess.run(  # noqa: S603 -- no shell; nothing of the text is a word
                     [*words, *OPTIONS],
