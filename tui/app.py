@@ -236,6 +236,7 @@ class CtxtopApp(Navigating):
     def _show_view(self, event: ViewChanged) -> None:
         from .screens.page import Page
 
+        self.feed.taken()
         if self._is_leaving:
             return
         if event.view.scanned and not (self.view and self.view.scanned):

@@ -83,6 +83,8 @@ class Feed:
         """Set once a person knows what ctxtop is: nothing acts by itself before."""
         self._opened: Final = threading.Event()
         self._drawn: Final = threading.Event()
+        self._taken: Final = threading.Event()
+        self._taken.set()
         self._lock: Final = threading.Lock()
         self._changed: set[str] | None = set()
         self._wish = Wish()
@@ -120,6 +122,14 @@ class Feed:
             if wish == self._wish:
                 return
             self._wish = wish
+        self._poke.set()
+
+    def taken(self) -> None:
+        """Note that the screen's thread has the newest view: only then another one is sent.
+
+        A terminal that does not read blocks that thread, and views would pile up in its queue.
+        """
+        self._taken.set()
         self._poke.set()
 
     def drawn(self) -> None:
@@ -263,6 +273,8 @@ class Feed:
                 poked = self._poke.wait(TICK_S)
                 self._poke.clear()
                 self._answer(db)
+                if not self._taken.is_set():
+                    continue
                 changed = self._take_changes()
                 before, version = version, data_version(db)
                 if not changed and version != before:
@@ -295,6 +307,7 @@ class Feed:
             saves=pane.saves.read(sessions, now_ms, policies),
         )
         self._drawn.clear()
+        self._taken.clear()
         self._post(ViewChanged(view))
         for trouble in pane.saves.new_troubles():
             self._post(Troubled(trouble))

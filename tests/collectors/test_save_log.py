@@ -146,7 +146,7 @@ def test_a_project_s_logs_are_read_up_to_a_size(
         path = put(folder / f"2026-11-2{number}.jsonl", one * lines)
         os.utime(path, (1_700_000_000 - number, 1_700_000_000 - number))
     collector.scan()
-    assert len(events_of(store, here / ".claude/memory/logs")) == 3
+    assert len(events_of(store, here)) == 3
     (trouble,) = recorder.troubles
     assert trouble.what == "holds more than 0 MiB"
 
@@ -164,6 +164,6 @@ def test_a_search_for_logs_ends(
         put(logs / f"{number}/2026-11-20.jsonl", event("triage.score"))
         put(logs / f"{number}/note.txt", "x")
     collector.scan()
-    assert events_of(store, logs) == []
+    assert events_of(store, here) == []
     (trouble,) = recorder.troubles
     assert "holds more than" in trouble.what
