@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..core.last_line import whole_length
 from ..core.store.facts import SourceFile, TailState
 from ..core.store.writer import GONE, StaleTailError
 from .afterwards import Afterwards
 from .agent_meta import read_meta
 from .clean import clean_title
 from .client_environment import read_environment
-from .folder import FoundFile, Trouble, describe, find_files, is_moved, unreadable
+from .folder import Trouble, describe, find_files, found_file, is_moved, unreadable
 from .listener import Changed, Progress
 from .own_logs.logs import LogReader
 from .registry import read_registry
 from .regular import open_regular
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
-from .tail import Change
+from .tail import REST_S, Change
 from .work import Task, Work
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..core.store.facts import LiveSession
     from ..core.store.writer import Writer
-    from .folder import ClaudeFolder, Finding
+    from .folder import ClaudeFolder, Finding, FoundFile
     from .listener import Listener
     from .policy_files import PolicyFiles
     from .readers import Answered, Readers
@@ -86,6 +87,7 @@ class Collector:
         self.afterwards: Final = Afterwards(folder, writer, tell, self._say_changed, policy_files)
         # What an earlier run told of is over, unless the first scan finds it again.
         self._unseen: set[str] = set(self._troubled)
+        self._unrested: Final[set[str]] = set()
         self.logs: Final = LogReader(writer, self.report, self._ease)
 
     def scan(self) -> None:
@@ -97,6 +99,9 @@ class Collector:
         self._unseen = {trouble.place for trouble in finding.troubles}
         self.read_sidecars()
         self.take(finding)
+        if self._unrested:
+            time.sleep(REST_S)
+            self.take_rested()
         self._note_gone(finding)
         # What the client is set up with tells where its levels and its trigger lie.
         self._look_around(SCAN_S)
@@ -142,6 +147,13 @@ class Collector:
         if waiting:
             self._take_all(waiting)
         self.afterwards.judge_new()
+
+    def take_rested(self) -> None:
+        """Read again the files whose last line had no line end, and was too new to count."""
+        paths = [self.folder.projects / relative for relative in self._unrested]
+        self._unrested.clear()
+        if paths:
+            self.take_paths(paths)
 
     def read_sidecars(self) -> None:
         """Read the registry, and the logs of hooks and status line."""
@@ -241,7 +253,8 @@ class Collector:
                 self._known = self.writer.files()
                 continue
             del self._known[before.path]
-            self._known[after.path] = after, tail
+            # A move is a change of the file's entry, and none of what it holds.
+            self._known[after.path] = after, msgspec.structs.replace(tail, ctime_ns=0)
             self._ease(before.path)
             moved.add(after.session_id)
         if moved:
@@ -348,6 +361,8 @@ class Collector:
             # A file that is only back, or elsewhere, says nothing of how late we are.
             if before.offset and reading.change is Change.GROWN:
                 batch.newest_ns = max(batch.newest_ns, reading.after.mtime_ns)
+        if reading.unrested:
+            self._unrested.add(source.path)
         batch.bytes += reading.after.offset - before.offset
         batch.tails[source.path] = (source, reading.after)
 
@@ -363,7 +378,9 @@ class Collector:
         if known is None:
             return True
         tail = known[1]
-        return (found.size, found.mtime_ns, found.inode) != (tail.size, tail.mtime_ns, tail.inode)
+        if (found.size, found.mtime_ns, found.inode) != (tail.size, tail.mtime_ns, tail.inode):
+            return True
+        return tail.ctime_ns != 0 and found.ctime_ns not in {0, tail.ctime_ns}
 
     def _stat(self, path: Path) -> FoundFile | None:
         relative = self.folder.relative(path)
@@ -377,13 +394,7 @@ class Collector:
         except OSError as error:
             self.report(unreadable(relative, error))
             return None
-        return FoundFile(
-            str(self.folder.projects),
-            relative,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ino,
-        )
+        return found_file(str(self.folder.projects), relative, status)
 
     def _note_gone(self, finding: Finding) -> None:
         present = {found.relative for found in finding.transcripts}
@@ -432,7 +443,7 @@ def _session_of(found: FoundFile) -> str | None:
     with open_regular(found.path) as file:
         head = file.read(HEAD_BYTES)
     first, end, _ = head.partition(b"\n")
-    if not end and len(head) < HEAD_BYTES:
+    if not end and len(head) < HEAD_BYTES and not whole_length(head):
         return None
     try:
         line = decode_line(first)

@@ -45,6 +45,8 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int = 0
+    """0 where it was not asked for."""
 
     @property
     def path(self) -> Path:
@@ -80,6 +82,18 @@ class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
     def relative(self, path: Path) -> str:
         """Name a path below projects/ as the store does."""
         return path.relative_to(self.projects).as_posix()
+
+
+def found_file(projects: str, relative: str, status: os.stat_result) -> FoundFile:
+    """Take what the system says of a file below projects/."""
+    return FoundFile(
+        projects,
+        relative,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ino,
+        status.st_ctime_ns,
+    )
 
 
 def find_files(folder: ClaudeFolder, below: Path | None = None) -> Finding:
@@ -158,7 +172,7 @@ def _sort_in(entry: os.DirEntry[str], projects: str, relative: str, finding: Fin
             Trouble(relative, NOT_REGULAR, "it is left alone; remove it if it is yours")
         )
         return
-    found = FoundFile(projects, relative, status.st_size, status.st_mtime_ns, status.st_ino)
+    found = found_file(projects, relative, status)
     if is_meta:
         finding.metas.append(found)
     else:

@@ -23,6 +23,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     after: TailState
     facts: Facts
     more: bool
+    unrested: bool = False
+    """Its last line has no line end yet, and may still be written to."""
 
 
 def read_next(path: Path, source: SourceFile, before: TailState) -> Reading:
@@ -31,4 +33,4 @@ def read_next(path: Path, source: SourceFile, before: TailState) -> Reading:
     facts = read_block(source, read.block)
     if read.bad:
         facts = msgspec.structs.replace(facts, bad=facts.bad + read.bad)
-    return Reading(read.change, read.after, facts, read.more)
+    return Reading(read.change, read.after, facts, read.more, read.unrested)

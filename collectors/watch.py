@@ -203,6 +203,7 @@ class _Watch:
 
     def _look_at_the_clock(self) -> None:
         self.collector.writer.check()
+        self.collector.take_rested()
         now = time.monotonic()
         if now - self.scanned_at >= RECONCILE_S:
             self.scan()

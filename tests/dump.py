@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
-FILE_STATE: Final = frozenset({"device", "inode", "size", "mtime_ns", "anchor", "gone"})
+FILE_STATE: Final = frozenset(
+    {"device", "inode", "size", "mtime_ns", "ctime_ns", "anchor", "places", "gone"}
+)
 """Columns of `file` that tell of the moment of reading, not of what was read."""
 
 

@@ -62,8 +62,8 @@ LONGEST: Final = 20_000
 WHOLE_BLOCK: Final = 16_384
 """What the clean look reads at once: most files whole."""
 ANCHOR: Final = 1024 * 1024
-"""In place of 4 KiB: a change in place far before the end, of the same length, goes unseen
-there. No client makes one, so the histories' files are hashed whole."""
+"""In place of 4 KiB: a change in place far before the end, of the same length, may go unseen
+where the file grew before the next look. So the histories' files are hashed whole."""
 START_NS: Final = 1_795_168_800_000_000_000
 
 ASIDE: Final = user("look around", at=7, isSidechain=True)

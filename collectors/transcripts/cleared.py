@@ -8,8 +8,8 @@ import msgspec
 
 from ...core.cleared import CLEARED, cleared_pieces
 from ...core.conversation import PieceKind
+from ...core.last_line import AROUND
 from ...core.told import ShownCleared
-from ..tail import AROUND
 from .conversation import lines_of
 from .pieces import Spoken, pieces_of
 

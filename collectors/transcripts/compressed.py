@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.lines import MARKER
+from ...core.last_line import AROUND
 from ...core.store.compliance_facts import FeedbackFact, MarkerFact, MarkerOrigin, SkillFact
 from ..clean import clean_text, clean_title
-from ..tail import AROUND
 from ..times import to_ms
 from .line_types import FIRST_KEY
 from .lines import NotJsonError, ShapeError, decode_blocks, decode_line, mend

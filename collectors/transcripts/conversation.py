@@ -10,9 +10,10 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from ...core.conversation import Boundary, Entry, PieceKind, Role
+from ...core.last_line import AROUND, whole_length
 from ..clean import clean_title
 from ..regular import open_regular
-from ..tail import AROUND, LONGEST_LINE
+from ..tail import LONGEST_LINE
 from ..times import to_ms
 from .attached import attached_pieces, snapshot_of
 from .lines import NotJsonError, Usage, mend
@@ -129,7 +130,8 @@ def entries_from(path: Path, start: int = 0) -> Iterator[Entry]:
 def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
     """Give the whole lines of a file from a byte offset on, each with its offset and number.
 
-    The first one counts as line 1. Raises OSError where the file cannot be read.
+    The first one counts as line 1. The last one may have no line end. Raises OSError where the
+    file cannot be read.
     """
     with open_regular(path) as raw:
         file, offset, number = io.BufferedReader(raw, 1 << 20), start, 0  # type: ignore[type-var]
@@ -137,7 +139,7 @@ def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
         while data := file.readline(LONGEST_LINE):
             number += 1
             begin, offset = offset, offset + len(data)
-            if data.endswith(b"\n"):
+            if data.endswith(b"\n") or whole_length(data):
                 yield begin, number, data
             del data
 

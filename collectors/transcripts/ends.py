@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from ...core.conversation import PieceKind, Role
+from ...core.last_line import whole_length
 from ..regular import open_regular
 from .conversation import read_entry
 
@@ -26,7 +27,7 @@ TAIL_BYTES: Final = 512 * 1024
 def head_lines(path: Path) -> list[bytes]:
     """Read the whole lines of a file's beginning; raises OSError."""
     with open_regular(path) as file:
-        return file.read(HEAD_BYTES).split(b"\n")[:-1]
+        return _whole_lines(file.read(HEAD_BYTES))
 
 
 def tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
@@ -34,9 +35,15 @@ def tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
     with open_regular(path) as file:
         start = max(0, os.fstat(file.fileno()).st_size - size)
         file.seek(start)
-        lines = file.read(size).split(b"\n")
-    # The last one is being written; the first one may be half a line.
-    return lines[1 if start else 0 : -1]
+        lines = _whole_lines(file.read(size))
+    # The first one may be half a line.
+    return lines[1 if start else 0 :]
+
+
+def _whole_lines(data: bytes) -> list[bytes]:
+    """Leave out a last line that is half written, or half read."""
+    *lines, last = data.split(b"\n")
+    return [*lines, last] if whole_length(last) else lines
 
 
 def entries_in(lines: Iterable[bytes]) -> list[Entry]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...core.last_line import AROUND
 from ...core.store.facts import Turn
 from ..clean import clean_title
-from ..tail import AROUND
 from . import whole_lines
 from .compressed import find_markers
 from .gathered import Gathered
@@ -56,7 +56,10 @@ class _Reading:
         view, find = memoryview(data), data.find
         position, end = 0, block.size
         while position < end:
-            stop = find(b"\n", position)
+            stop = find(b"\n", position, end)
+            if stop < 0:
+                # The last line of a file may have no line end.
+                stop = end
             if data[position] == _OPEN and data[stop - 1] == _CLOSE:
                 self.found.lines += 1
                 line = view[position:stop]

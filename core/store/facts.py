@@ -44,6 +44,10 @@ class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Hash of what stands before `offset`."""
     size: int = 0
     mtime_ns: int = 0
+    ctime_ns: int = 0
+    """0 where it was not noted."""
+    places: str = ""
+    """Hash of what stands at some places before `offset`; empty where it was not noted."""
 
 
 class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -28,6 +28,7 @@ MIGRATION_NAMES: Final = (
     "m019_plans",
     "m020_project_root",
     "m021_client_runs",
+    "m023_last_lines",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -135,7 +135,8 @@ class Writer:
         """Every transcript that the store knows, by path, with how far it was read."""
         rows = self._connection.execute(
             "SELECT path, kind, project, session_id, agent_id,"
-            f" device, inode, offset, anchor, IIF(gone, {GONE}, size), mtime_ns FROM file"
+            f" device, inode, offset, anchor, IIF(gone, {GONE}, size), mtime_ns, ctime_ns, places"
+            " FROM file"
         )
         return {
             row[0]: (
@@ -296,8 +297,8 @@ class Writer:
         # A restart stands at 0 and counts its lines anew.
         self._connection.execute(
             "UPDATE file SET device = ?, inode = ?, offset = ?, anchor = ?, size = ?,"
-            " mtime_ns = ?, lines = CASE WHEN ? = 0 THEN 0 ELSE lines + ? END,"
-            " gone = 0 WHERE file_id = ?",
+            " mtime_ns = ?, ctime_ns = ?, places = ?,"
+            " lines = CASE WHEN ? = 0 THEN 0 ELSE lines + ? END, gone = 0 WHERE file_id = ?",
             [
                 _signed(tail.device),
                 _signed(tail.inode),
@@ -305,6 +306,8 @@ class Writer:
                 tail.anchor,
                 tail.size,
                 tail.mtime_ns,
+                tail.ctime_ns,
+                tail.places,
                 tail.offset,
                 lines,
                 file_id,

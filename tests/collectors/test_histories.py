@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from ctxtop.core.last_line import whole_length
 from ctxtop.core.store.writer import Writer
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
@@ -56,7 +57,8 @@ def of_files_that_are_there(rows: Rows, claude: ClaudeFolder) -> Rows:
 def says_something(path: Path) -> bool:
     """A file of the old layout is none before its first line names its session."""
     if path.name == "agent-old.jsonl":
-        return path.exists() and b"\n" in path.read_bytes()
+        data = path.read_bytes() if path.exists() else b""
+        return b"\n" in data or whole_length(data) > 0
     return path.exists()
 
 

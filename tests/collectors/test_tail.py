@@ -86,6 +86,64 @@ def test_a_file_without_any_line_end_says_nothing_yet(path: Path) -> None:
     assert read.after.size == 7
 
 
+def rested(path: Path, data: bytes) -> None:
+    """Write a file, and let it be as old as one that nobody writes to."""
+    path.write_bytes(data)
+    os.utime(path, (1_700_000_000 + len(data), 1_700_000_000 + len(data)))
+
+
+@pytest.mark.parametrize("end", [b"", b"\r", b" \0"])
+def test_a_whole_object_at_the_end_of_a_file_that_rests_is_a_line(path: Path, end: bytes) -> None:
+    rested(path, b'{"a":1}\n{"b":2}' + end)
+
+    _, _, stands = read_all(path)
+    again = read_tail(path, stands)
+
+    assert stands.offset == 15
+    assert (again.change, again.unrested) == (Change.NONE, False)
+
+
+def test_a_file_that_does_not_rest_is_to_be_looked_at_again(path: Path) -> None:
+    path.write_bytes(b'{"a":1}\n{"b":2}')
+    first = read_tail(path, START)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    assert (first.after.offset, first.unrested) == (8, True)
+    assert read_tail(path, first.after).block.size == 7
+
+
+@pytest.mark.parametrize("half", [b'{"b":', b'{"b":2', b"{", b"12", b"[1]", b'{"b":2}{"c":3}'])
+def test_half_a_line_is_none_however_long_it_rests(path: Path, half: bytes) -> None:
+    rested(path, b'{"a":1}\n' + half)
+
+    _, _, stands = read_all(path)
+    again = read_tail(path, stands)
+
+    assert (stands.offset, again.change, again.unrested) == (8, Change.NONE, False)
+
+
+@pytest.mark.parametrize("block", [4, 64, tail.BLOCK_BYTES])
+def test_a_line_end_that_comes_later_adds_nothing(path: Path, block: int) -> None:
+    rested(path, b'{"a":1}\n{"b":22}')
+    _, _, stands = read_all(path, block_bytes=block)
+    rested(path, b'{"a":1}\n{"b":22}\r\n{"c":3}\n')
+
+    lines, bad, after = read_all(path, stands, block)
+
+    assert stands.offset == 16
+    assert [line for line in lines if line[1].strip()] == [(18, b'{"c":3}')]
+    assert (bad, after.offset) == ([], path.stat().st_size)
+
+
+@pytest.mark.parametrize("more", [b'{"c":3}\n', b"x", b'\0{"c":3}'])
+def test_what_is_written_into_such_a_line_makes_it_another_one(path: Path, more: bytes) -> None:
+    rested(path, b'{"a":1}\n{"b":2}')
+    _, _, stands = read_all(path)
+    rested(path, b'{"a":1}\n{"b":2}' + more)
+
+    assert read_tail(path, stands).change is Change.REWRITTEN
+
+
 def test_an_unchanged_file_has_not_changed(path: Path) -> None:
     path.write_bytes(b"{}\n" * 5000)
     _, _, stands = read_all(path)
@@ -113,6 +171,64 @@ def test_a_line_removed_far_before_the_end_is_seen(path: Path) -> None:
     path.write_bytes(b"".join(lines[:5] + lines[6:]) + b'{"more":1}\n' * 5)
 
     assert read_tail(path, stands).change is Change.REWRITTEN
+
+
+LONG = b"".join(b'{"n":%06d}\n' % number for number in range(50_000))
+
+
+def changed_at(place: int) -> bytes:
+    """The same length, and one digit another one."""
+    return LONG[:place] + b"7" + LONG[place + 1 :]
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_an_edit_of_the_same_length_far_before_the_end_is_seen(path: Path, is_hidden: bool) -> None:
+    path.write_bytes(LONG)
+    was = path.stat()
+    _, _, stands = read_all(path)
+    time.sleep(0.02)
+    with path.open("r+b") as file:
+        file.write(changed_at(300_005))
+    if is_hidden:
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+    assert read_tail(path, stands).change is Change.REWRITTEN
+
+
+def test_an_edit_of_a_place_is_seen_also_where_the_file_grew_since(path: Path) -> None:
+    path.write_bytes(LONG)
+    _, _, stands = read_all(path)
+    place = int((len(LONG) - tail.PLACE_BYTES) / (tail.PLACES - 1) * 7) + 5
+    seen = changed_at(place) + b'{"more":1}\n'
+    path.write_bytes(LONG + b'{"more":1}\n')
+
+    assert read_tail(path, stands).change is Change.GROWN
+    path.write_bytes(seen)
+    assert read_tail(path, stands).change is Change.REWRITTEN
+
+
+def test_looking_for_edits_reads_little_of_a_large_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_bytes(LONG * 8)
+    _, _, stands = read_all(path)
+    path.write_bytes(LONG * 8 + b"{}\n")
+    read: list[int] = []
+    with open_regular(path) as file:
+        raw = file.read
+
+        class Counting:
+            def __getattr__(self, name: str) -> object:
+                return getattr(file, name)
+
+            def read(self, size: int = -1) -> bytes:
+                found = raw(size)
+                read.append(len(found))
+                return found
+
+        assert tail.read_open(Counting(), stands).change is Change.GROWN  # type: ignore[arg-type]
+
+    assert sum(read) < 3 + tail.ANCHOR_BYTES + 2 * tail.PLACES * tail.PLACE_BYTES + 1
 
 
 def test_another_file_under_the_same_name_was_rewritten(path: Path) -> None:

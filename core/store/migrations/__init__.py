@@ -22,6 +22,7 @@ from . import (
     m019_plans,
     m020_project_root,
     m021_client_runs,
+    m023_last_lines,
 )
 from .known import migrations
 
@@ -47,5 +48,6 @@ __all__ = [
     "m019_plans",
     "m020_project_root",
     "m021_client_runs",
+    "m023_last_lines",
     "migrations",
 ]
