@@ -185,7 +185,9 @@ def _tools(wanted: Wanted) -> Tools:
 
 def _summarise(wanted: Wanted, ground: Ground) -> Operation | Refusal:
     path = wanted.subject.transcript
-    entries = tuple(read_conversation(path))
+    # What was written since the view was made is no part of the plan.
+    known = len(ground.view.lines)
+    entries = tuple(each for each in read_conversation(path) if each.line <= known)
     last = newest(entries)
     line = ground.view.value(last.line) if last else {}
     whole = Whole(entries, envelope_of(line), ground.view.count, str(path))

@@ -321,7 +321,7 @@ def bytes_saved(view: View, edits: Sequence[Edit]) -> int:
     saved = 0
     for edit in edits:
         if isinstance(edit, Remove):
-            saved += view.lines[edit.line - 1].length + 1
+            saved += view.line(edit.line).size
         elif isinstance(edit, Replace):
             span = view.span(edit.line, edit.pointer)
             saved += span.end - span.start - len(edit.value.encode())

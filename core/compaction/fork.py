@@ -30,13 +30,17 @@ HISTORY: Final = "file-history"
 
 
 def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
-    """Say how the lines of a session stand in its fork; what is no object stays as it is."""
+    """Say how the lines of a session stand in its fork; what is no object stays as it is.
+
+    A last line without a line end gets one: else the client would write its next line into it.
+    """
     own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
     def added(line: bytes) -> bytes:
         return _with(line, members(line), {"sessionId": own})
 
     def kept(line: bytes) -> bytes:
+        line = line if line.endswith(b"\n") else line + b"\n"
         try:
             found = members(line)
         except PointerError:

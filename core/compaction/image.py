@@ -70,12 +70,14 @@ def image(
     ended = True
     for number, line in enumerate(lines, 1):
         edits = by_line.pop(number, None)
-        ended = line.endswith(b"\n")
         if edits is None:
             whole = written.kept(line)
-            yield ImageLine(whole, whole)
+            found = ImageLine(whole, whole)
         else:
-            yield _edited(line, edits, written.kept)
+            found = _edited(line, edits, written.kept)
+        # A last line that is left out leaves the line end of the one before it.
+        ended = found.after is None or found.after.endswith(b"\n")
+        yield found
     if by_line:
         raise MismatchError(f"line {min(by_line)} is not there")
     for edit in added:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..last_line import whole_length
 from .view import Line
 
 if TYPE_CHECKING:
@@ -31,13 +32,20 @@ class Scan(msgspec.Struct, frozen=True):
     """A file from end to end, as it was while it was read."""
 
     lines: tuple[Line, ...]
-    """Those that end with a line end; a torn one at the end is not among them."""
+    """All that are whole; half of one at the end is not among them."""
+    torn: Line | None
+    """Half a line at the end of the file, which nobody reads."""
     sha256: str
     size: int
     longest: int
     """Bytes of the longest line with its line end, whether it is one of `lines` or too long."""
     state: tuple[int, int]
     """Size and time of the last change when the reading began."""
+
+    @property
+    def end(self) -> int:
+        """Byte behind the last whole line and its line end."""
+        return self.lines[-1].offset + self.lines[-1].size if self.lines else 0
 
 
 class LineFile:
@@ -47,35 +55,44 @@ class LineFile:
         self._file: Final = file
 
     def scan(self) -> Scan:
-        """Read all lines once; only where they stand is kept. Raises OSError."""
+        """Read all lines once; only where they stand is kept. Raises OSError.
+
+        What is written meanwhile is not among them: the lines are those of one moment.
+        """
         before = self._state()
+        left = before[0]
         hashed = hashlib.sha256()
         lines: list[Line] = []
+        torn: Line | None = None
         self._file.seek(0)
         offset = longest = begun = 0
-        while data := self._file.readline(LONGEST_LINE):
+        while data := self._file.readline(min(LONGEST_LINE, left)):
+            left -= len(data)
             hashed.update(data)
             begun += len(data)
             longest = max(longest, begun)
             if data.endswith(b"\n"):
-                type_ = _TYPE.match(data[:_HEAD_BYTES])
-                lines.append(
-                    Line(
-                        number=len(lines) + 1,
-                        offset=offset,
-                        length=len(data) - 1,
-                        type=type_[1].decode() if type_ else "",
-                        has_result=_RESULT in data,
-                    )
-                )
+                lines.append(_line(len(lines) + 1, offset, data))
                 begun = 0
+            elif begun == len(data) < LONGEST_LINE:
+                # The last of the file: only there a line is cut off before its end.
+                last = _line(len(lines) + 1, offset, data)
+                if whole_length(data):
+                    lines.append(last)
+                else:
+                    torn = last
             offset += len(data)
-        return Scan(tuple(lines), hashed.hexdigest(), offset, longest, before)
+        return Scan(tuple(lines), torn, hashed.hexdigest(), offset, longest, before)
 
     def read(self, line: Line) -> bytes:
         """Give a line's bytes without the line end; raises OSError."""
         # Not through the buffer, which would be filled anew for each line.
         return os.pread(self._file.fileno(), line.length, line.offset)
+
+    def is_still(self, path: Path, scan: Scan) -> bool:
+        """Say whether a path still names this file, with all that was scanned. Raises OSError."""
+        own = os.fstat(self._file.fileno())
+        return os.path.samestat(path.stat(follow_symlinks=False), own) and own.st_size >= scan.size
 
     def has_changed(self, scan: Scan) -> bool:
         """Say whether somebody wrote to the file since a scan of it began."""
@@ -84,6 +101,18 @@ class LineFile:
     def _state(self) -> tuple[int, int]:
         now = os.fstat(self._file.fileno())
         return now.st_size, now.st_mtime_ns
+
+
+def _line(number: int, offset: int, data: bytes) -> Line:
+    type_ = _TYPE.match(data[:_HEAD_BYTES])
+    return Line(
+        number=number,
+        offset=offset,
+        length=len(data.removesuffix(b"\n")),
+        type=type_[1].decode() if type_ else "",
+        has_result=_RESULT in data,
+        is_ended=data.endswith(b"\n"),
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from .break_even import break_even
 from .limits import LARGEST_BYTES
 from .line_file import open_lines
 from .plan import Append, Harm, Operation, Plan, Refusal, make_plan
-from .planning import late_refusals, read_view, refusals
+from .planning import as_scanned, late_refusals, read_view, refusals
 from .view import slim
 from .whole import Whole, envelope_of, newest
 
@@ -47,6 +47,7 @@ def plan_whole(
     """
     with open_lines(path) as file:
         scan = file.scan()
+        read = as_scanned(read, file, scan)
         view = read_view(path, file, scan, read, counter_of)
         refused = list(refusals(view, scan, live))
         operations: list[Operation] = []

@@ -42,6 +42,13 @@ class Read(Protocol):
         ...
 
 
+class RewrittenError(OSError):
+    """The transcript was rewritten or replaced while it was read; to try again can help."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(0, "it was rewritten while it was read: try again", str(path))
+
+
 class Measure(msgspec.Struct, frozen=True):
     """What is kept of a piece whose text is not."""
 
@@ -165,7 +172,11 @@ def read_view(
     counter_of: CounterOf,
     protection: Protection = DEFAULT,
 ) -> View:
-    """Make the view of a transcript: all of it is read, then what is sent, to count it."""
+    """Make the view of a transcript: all of it is read, then what is sent, to count it.
+
+    It is of the moment of the scan, whoever writes meanwhile. Raises OSError, RewrittenError.
+    """
+    read = as_scanned(read, file, scan)
     entries = list(_slim_entries(read(path)))
     sent = project(entries)
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
@@ -193,7 +204,31 @@ def read_view(
             entries,
             lambda entry: sum(measured[entry.line, piece].tokens for piece in entry.pieces),
         ),
+        torn=scan.torn,
     )
+
+
+def as_scanned(read: Read, file: LineFile, scan: Scan) -> Read:
+    """Read a transcript again as a scan found it: not a line that was written since.
+
+    The reading raises RewrittenError where those lines are other ones by now.
+    """
+    lengths = {line.offset: line.length for line in scan.lines}
+    # Of a line that is too long others may see more; nothing is planned there.
+    is_read = line_refusal(scan) is None
+
+    def entries(path: Path, start: int = 0, /) -> Iterator[Entry]:
+        for entry in read(path, start):
+            if entry.offset >= scan.end:
+                break
+            if is_read and lengths.get(entry.offset) != entry.length:
+                raise RewrittenError(path)
+            yield entry
+            del entry
+        if not file.is_still(path, scan):
+            raise RewrittenError(path)
+
+    return entries
 
 
 def _slim_entries(entries: Iterable[Entry]) -> Iterator[Entry]:

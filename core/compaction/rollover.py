@@ -13,6 +13,7 @@ from ..conversation import Piece, PieceKind
 from ..summaries.budget import Budget, Summary, budget_of
 from ..summaries.settings import EVERYTHING, Choice
 from .append_boundary import prompt_line
+from .changes import bytes_saved
 from .keep import keep_last
 from .plan import Harm, Operation, Refusal, Remove
 from .strategies.summarise import FEWEST_AWAY, facts_of
@@ -73,7 +74,7 @@ def roll_over(
         )
     first = prompt_line(whole.envelope, made.text, id_of(whole, NAME, made.text))
     gone = tuple(_removed(view))
-    taken = sum(view.lines[each.line - 1].length + 1 for each in gone)
+    taken = bytes_saved(view, gone)
     return Operation(
         strategy=NAME,
         level=LEVEL,
@@ -92,3 +93,6 @@ def _removed(view: View) -> Iterator[Remove]:
         if each.type not in CARRIED:
             digest = hashlib.sha256(view.raw(each.number)).hexdigest()
             yield Remove(each.number, each.offset, digest)
+    if view.torn:
+        digest = hashlib.sha256(view.raw_torn()).hexdigest()
+        yield Remove(view.torn.number, view.torn.offset, digest)

@@ -46,6 +46,13 @@ class Line(msgspec.Struct, frozen=True):
     """As it says itself; empty where it could not be read."""
     has_result: bool = False
     """It may hold a `toolUseResult`."""
+    is_ended: bool = True
+    """False for a last line without a line end."""
+
+    @property
+    def size(self) -> int:
+        """Bytes with the line end, where it has one."""
+        return self.length + self.is_ended
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -110,6 +117,7 @@ class View:
         kept: Mapping[int, str] | None = None,
         entries: Sequence[Entry] = (),
         overhead: int = 0,
+        torn: Line | None = None,
     ) -> None:
         self.slots: Final = tuple(slots)
         self.lines: Final = tuple(lines)
@@ -118,6 +126,8 @@ class View:
         """Lines that no strategy touches, each with the reason."""
         self.overhead: Final = overhead
         """Tokens of the system prompt and the tools."""
+        self.torn: Final = torn
+        """Half a line at the end of the file."""
         self._source: Final = source
         self._counter: Final = counter
         self.entries: Final = tuple(entries)
@@ -186,9 +196,19 @@ class View:
         if number in self._alone:
             self._settled.add(number)
 
+    def line(self, number: int) -> Line:
+        """Give a line of the file, or the half one at its end; raises IndexError."""
+        if self.torn and number == self.torn.number:
+            return self.torn
+        return self.lines[number - 1]
+
     def raw(self, number: int) -> bytes:
         """Read a line's bytes without the line end; raises OSError."""
         return self._load(number)[0]
+
+    def raw_torn(self) -> bytes:
+        """Read half a line at the end of the file; empty where there is none. Raises OSError."""
+        return self._source.read(self.torn) if self.torn else b""
 
     def value(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
         """Decode a line; None for what is no JSON. It is not to be changed."""

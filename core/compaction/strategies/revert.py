@@ -37,6 +37,8 @@ def revert(view: View, line: int) -> Operation | Refusal:
             "first_prompt", "nothing would be left before the first prompt", "start a new session"
         )
     gone = [each for each in view.lines if each.number >= line and each.type in CONVERSATION]
+    # Half a line follows what leaves, whatever it was to be.
+    torn = [view.torn] if view.torn else []
     return Operation(
         strategy=NAME,
         level=LEVEL,
@@ -45,10 +47,13 @@ def revert(view: View, line: int) -> Operation | Refusal:
         what=f"back to before line {line}: {len(gone)} lines leave",
         why="asked for; files on disk are not reverted",
         tokens_saved=sum(slot.tokens for slot in view.slots if slot.line >= line),
-        bytes_saved=sum(each.length + 1 for each in gone),
-        edits=tuple(_removal(view, each) for each in gone),
+        bytes_saved=sum(each.size for each in (*gone, *torn)),
+        edits=(
+            *(_removal(each, view.raw(each.number)) for each in gone),
+            *(_removal(each, view.raw_torn()) for each in torn),
+        ),
     )
 
 
-def _removal(view: View, line: Line) -> Remove:
-    return Remove(line.number, line.offset, hashlib.sha256(view.raw(line.number)).hexdigest())
+def _removal(line: Line, data: bytes) -> Remove:
+    return Remove(line.number, line.offset, hashlib.sha256(data).hexdigest())
