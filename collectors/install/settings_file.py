@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from ...core.file_attributes import copy_attributes
 from ..regular import open_regular
 from ..surroundings.settings import LARGEST
 from .refused import NotSafeError
@@ -82,7 +83,7 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
 
 
 def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
-    """Let the file hold these bytes, or let it be gone; it keeps its mode.
+    """Let the file hold these bytes, or let it be gone; it keeps its mode and attributes.
 
     Raises NotSafeError where it is no longer as it was read, OSError where it cannot be
     written; then nothing has changed.
@@ -155,6 +156,7 @@ def _beside(target: Path, data: bytes, access: Access) -> _Temporary:
         with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
             file.write(data)
             file.flush()
+            copy_attributes(target, descriptor)
             _grant(descriptor, access)
             os.fsync(descriptor)
     except BaseException:

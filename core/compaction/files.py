@@ -12,6 +12,8 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from ..file_attributes import copy_attributes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -89,7 +91,8 @@ def write_beside(
 ) -> Path:
     """Write a file beside the one that it is for, and let it reach the disk; gives its path.
 
-    It is for the user alone, or for those who may read and write `origin`.
+    It is for the user alone; where `origin` is what the system says of `target`, for whom that
+    is for, with its extended attributes.
     """
     path = beside(target)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, FILE_MODE)
@@ -97,6 +100,7 @@ def write_beside(
         try:
             write_all(descriptor, chunks)
             if origin is not None:
+                copy_attributes(target, descriptor)
                 _let_in(descriptor, origin)
             os.fsync(descriptor)
         finally:
@@ -108,10 +112,14 @@ def write_beside(
 
 
 def _let_in(descriptor: int, origin: os.stat_result) -> None:
-    if os.fstat(descriptor).st_gid != origin.st_gid:
-        # Not everyone is of the group; then V23 says no.
+    own = os.fstat(descriptor)
+    # Not everyone is of the group, and none but root gives a file away; then V23 says no.
+    if own.st_gid != origin.st_gid:
         with suppress(PermissionError):
             os.fchown(descriptor, -1, origin.st_gid)
+    if own.st_uid != origin.st_uid:
+        with suppress(PermissionError):
+            os.fchown(descriptor, origin.st_uid, -1)
     os.fchmod(descriptor, stat.S_IMODE(origin.st_mode))
 
 

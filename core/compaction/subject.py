@@ -86,9 +86,12 @@ def locked(state: Path, session_id: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def require_idle(subject: Subject, path: Path, session_id: str) -> None:
-    """Raise NotAppliedError unless nothing can be writing to a session's file."""
-    refusals = list(_live(subject, path, session_id))
+def require_idle(subject: Subject, path: Path, session_id: str, ours: int = 0) -> None:
+    """Raise NotAppliedError unless nothing can be writing to a session's file.
+
+    Of its first `ours` bytes, which ctxtop itself wrote, no call tells that a client is at work.
+    """
+    refusals = list(_live(subject, path, session_id, ours))
     if refusals:
         raise NotAppliedError(Stop.LIVE, refusals)
     refusals = list(_not_ours(path))
@@ -96,7 +99,7 @@ def require_idle(subject: Subject, path: Path, session_id: str) -> None:
         raise NotAppliedError(Stop.UNSAFE, refusals)
 
 
-def _live(subject: Subject, path: Path, session_id: str) -> Iterator[Refusal]:
+def _live(subject: Subject, path: Path, session_id: str, ours: int) -> Iterator[Refusal]:
     holder = subject.held_by(session_id)
     if holder is not None:
         yield Refusal("open", f"the session is open in {holder}", FORK_INSTEAD)
@@ -107,7 +110,8 @@ def _live(subject: Subject, path: Path, session_id: str) -> Iterator[Refusal]:
         yield Refusal("idle", why, f"wait until {least:.0f} s have passed, or make a fork")
     sent = project(subject.read(path))
     results = {piece.tool_use_id for each in sent for piece in each.pieces if is_result(piece)}
-    calls = [piece for each in sent for piece in each.pieces if is_call(piece)]
+    added = (each for each in sent if each.offset >= ours)
+    calls = [piece for each in added for piece in each.pieces if is_call(piece)]
     waiting = [piece for piece in calls if piece.tool_use_id not in results]
     if waiting:
         why = f"its call of {waiting[-1].name} has no result yet"

@@ -116,7 +116,8 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
     if ours and seen.st_size == ours.size:
         # Nobody wrote since we did: there is nothing to wait for.
         subject = dataclasses.replace(subject, patience=subject.patience.at_once())
-    require_idle(subject, target, receipt.new_session_id or receipt.session_id)
+    written = ours.size if ours else 0
+    require_idle(subject, target, receipt.new_session_id or receipt.session_id, written)
     mixed = ours is None
     with _restored(receipt, chosen, subject.state, mixed=mixed) as chunks:
         new = write_beside(target, chunks, seen)

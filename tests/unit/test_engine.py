@@ -28,7 +28,7 @@ from ..sessions_on_disk import (
     subject_of,
     turns,
 )
-from ..transcripts import SESSION, user
+from ..transcripts import SESSION, assistant, user
 
 LINES = turns(6)
 DATA = encoded(LINES)
@@ -271,6 +271,37 @@ def test_an_open_call_is_left_alone_in_place_only(tmp_path: Path) -> None:
     with pytest.raises(NotAppliedError, match="open-call"):
         apply_plan(plan, Mode.IN_PLACE, subject)
     assert masked_texts(Path(apply_plan(plan, Mode.FORK, subject).target)) == 2
+
+
+def test_a_fork_of_an_open_call_can_be_taken_back(tmp_path: Path) -> None:
+    data = open_call()
+    subject = at_rest(tmp_path, data)
+    listed = said(subject.transcript)
+    receipt = apply_plan(plan_of(data, masks(data, RESULTS[:2])), Mode.FORK, subject)
+    fork = Path(receipt.target)
+    of_fork = replace(subject, session_id=fork.stem, transcript=fork)
+    undo(receipt.receipt_id, 0, of_fork)
+    assert masked_texts(fork) == 1
+    undo(receipt.receipt_id, None, of_fork)
+    assert said(fork) == listed
+
+
+def test_a_call_that_came_since_is_waited_for(tmp_path: Path) -> None:
+    data = open_call()
+    subject = at_rest(tmp_path, data)
+    receipt = apply_plan(plan_of(data, masks(data, RESULTS[:2])), Mode.FORK, subject)
+    fork = Path(receipt.target)
+    # The client gives the open call a result, and the model calls again.
+    with fork.open("ab") as file:
+        file.write(encoded(LINES[NEWEST_CALL : NEWEST_CALL + 1]))
+        call = {"type": "tool_use", "id": "toolu_new", "name": "Bash", "input": {}}
+        last = LINES[NEWEST_CALL]["uuid"]
+        file.write(encoded([assistant("msg_new", content=[call], at=99, parentUuid=last)]))
+    rest(fork)
+    before = fork.read_bytes()
+    with pytest.raises(NotAppliedError, match="open-call"):
+        undo(receipt.receipt_id, None, replace(subject, session_id=fork.stem, transcript=fork))
+    assert fork.read_bytes() == before
 
 
 def test_an_agent_at_work(tmp_path: Path) -> None:
