@@ -71,6 +71,10 @@ stepped AS MATERIALIZED (
     FROM step_agent p JOIN file f USING (file_id)
     WHERE {where} AND NOT EXISTS (SELECT 1 FROM file o
         WHERE o.kind = 'agent' AND o.session_id = f.session_id AND o.agent_id = p.agent_id)
+    -- Where a session was moved, what its file says now.
+    AND NOT EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.kind = f.kind
+        AND o.agent_id IS f.agent_id
+        AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
     GROUP BY f.session_id, p.agent_id
 ),
 aside AS MATERIALIZED (
@@ -79,6 +83,9 @@ aside AS MATERIALIZED (
     FROM (SELECT a.file_id, f.session_id, a.root, a.prompt, MIN(a.offset) AS offset
         FROM aside_line a JOIN file f USING (file_id)
         WHERE a.line = a.root AND f.kind = 'session' AND {where}
+        AND NOT EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id
+            AND o.kind = 'session'
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
         GROUP BY f.session_id, a.root)
 ),
 found AS (

@@ -323,12 +323,18 @@ SELECT at, tokens, compacted, path, x.offset, mark FROM (
         FROM step s JOIN file f USING (file_id)
         WHERE f.session_id = :session_id AND s.agent_id = :agent_id AND s.offset >= :since
         AND NOT EXISTS (SELECT 1 FROM chosen)
+        AND f.file_id = (SELECT o.file_id FROM file o WHERE o.session_id = f.session_id
+            AND o.kind = f.kind AND o.agent_id IS f.agent_id
+            ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
     UNION ALL
     SELECT r.at, r.context_tokens, 0, r.file_id, r.offset, r.message_id
         FROM response r JOIN file f USING (file_id)
         WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
             SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
             AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
+        AND f.file_id = (SELECT o.file_id FROM file o WHERE o.session_id = f.session_id
+            AND o.kind = f.kind AND o.agent_id IS f.agent_id
+            ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
 ) x JOIN file USING (file_id) ORDER BY x.offset
 """
 
