@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .after_compaction import AfterCompaction
 from .automation import Automation, own_ways
 from .judging import Judging
 from .line_files import LineFiles
@@ -39,6 +40,7 @@ class Afterwards:
         self._writer: Final = writer
         self._changed: Final = changed
         """Hears which sessions have new rows."""
+        self._compacted: Final = AfterCompaction(folder, writer)
         self._telling: Final = Telling(folder, writer, tell)
         files = policy_files or PolicyFiles()
         self._judging: Final = Judging(writer, files, tell)
@@ -57,6 +59,8 @@ class Afterwards:
         """Log the levels that were reached, also those of facts of an earlier run."""
         has_other_policy = self._judging.look_at_policies()
         self._unjudged.clear()
+        if estimated := self._compacted.look():
+            self._changed(estimated)
         judged = self._judging.judge()
         if judged or has_other_policy:
             self._changed(judged)
@@ -66,6 +70,8 @@ class Afterwards:
         """Log the levels that were reached by what was just read."""
         if not self._unjudged:
             return
+        if estimated := self._compacted.look(self._unjudged):
+            self._changed(estimated)
         judged = self._judging.judge(self._unjudged)
         grown, self._unjudged = self._unjudged, set()
         if judged:

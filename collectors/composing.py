@@ -5,13 +5,18 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
+from ..core.cleared import cleared_for, without_cleared
+from ..core.compaction.announced import announced_again
 from ..core.compaction.project import project
 from ..core.composition import ITEMS, Composition, compose
+from ..core.context import ContextState, current
 from ..core.conversation import Entry, Role
 from ..core.material import CountedOnce, Material, Part, Source, parts_of, read_thoughts
-from ..core.store import request_queries
+from ..core.sessions import counted_of
+from ..core.store import queries, request_queries
 from ..core.store.estimating import read_estimator
 from ..core.thinking import without_dropped
 from .clean import clean_title
@@ -64,11 +69,27 @@ def read_composition(
         raise NothingToComposeError(f"{who} says nothing yet: {path} holds no conversation")
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
     once = CountedOnce(counter or read_estimator(db).of(model))
-    context = _Context(entries, sent, read_thoughts(entries, once), model)
+    now = _Now() if until is not None else _read_now(db, file_id, session_id, agent_id)
+    context = _Context(entries, sent, read_thoughts(entries, once), model, now)
     material = _from_requests(db, file_id, path, context, agent_id, session_id)
     composed = compose(material or _from_transcript(context, once), once, most)
     items = tuple(replace(each, what=clean_title(each.what)) for each in composed.largest)
     return replace(composed, largest=items)
+
+
+class _Now(msgspec.Struct, frozen=True):
+    """What the store says is in context: the number that is shown everywhere else."""
+
+    tokens: int | None = None
+    state: ContextState = ContextState.UNKNOWN
+
+
+def _read_now(db: sqlite3.Connection, file_id: int, session_id: str, agent_id: str | None) -> _Now:
+    if agent_id is not None:
+        left = queries.left_tokens(db, file_id)
+        return _Now() if left is None else _Now(left, ContextState.ESTIMATED)
+    rows = queries.sessions(db, [session_id])
+    return _Now(*current(counted_of(rows[0]))) if rows else _Now()
 
 
 class _Context:
@@ -80,27 +101,47 @@ class _Context:
         sent: Sequence[Entry],
         thoughts: dict[str | None, Thought],
         model: str | None,
+        now: _Now,
     ) -> None:
         self.entries: Final = entries
         self.thoughts: Final = thoughts
+        self._now: Final = now
         boundary = max((each.offset for each in entries if each.boundary), default=-1)
-        self.answer: Final = next(
-            (
-                each
-                for each in reversed(sent)
-                if each.context_tokens and each.offset > boundary and each.message_id
-            ),
-            None,
-        )
-        cut = len(sent)
+        self.answer: Final = self._find_answer(sent, boundary)
         if self.answer:
             of = self.answer.message_id
             cut = next(place for place, each in enumerate(sent) if each.message_id == of)
-        self.before: Final = without_dropped(sent[:cut], model)
+            before = without_cleared(sent[:cut], cleared_for(self.answer, entries))
+        else:
+            cut = len(sent)
+            away = project([each for each in entries if each.offset < boundary])
+            before = [*sent, *announced_again(away, sent)]
+        self.before: Final = without_dropped(before, model)
         self.since: Final = sent[cut:]
+
+    def _find_answer(self, sent: Sequence[Entry], boundary: int) -> Entry | None:
+        answers = [
+            each
+            for each in reversed(sent)
+            if each.context_tokens and each.offset > boundary and each.message_id
+        ]
+        if self._now.state is ContextState.MEASURED:
+            # The client may have gone back to an earlier one.
+            same = (each for each in answers if each.context_tokens == self._now.tokens)
+            return next(same, answers[0] if answers else None)
+        return answers[0] if answers else None
 
     @property
     def measured_tokens(self) -> int | None:
+        is_estimate = self._now.state is ContextState.ESTIMATED
+        if self.answer is None or self.answer.lowered or is_estimate:
+            return None
+        return self.answer.context_tokens
+
+    @property
+    def estimated_tokens(self) -> int | None:
+        if self._now.state is ContextState.ESTIMATED:
+            return self._now.tokens
         return self.answer.context_tokens if self.answer else None
 
     def parts(self, entries: Sequence[Entry]) -> tuple[Part, ...]:
@@ -138,6 +179,7 @@ def _from_requests(
         system=shape.system,
         tools=shape.tools,
         measured_tokens=context.measured_tokens,
+        estimated_tokens=context.estimated_tokens,
         source=Source.REQUESTS,
     )
 
@@ -154,6 +196,7 @@ def _from_transcript(context: _Context, counter: Counter) -> Material:
         tools=tools if known else (),
         overhead_tokens=None if known else _learnt_overhead(context, counter),
         measured_tokens=context.measured_tokens,
+        estimated_tokens=context.estimated_tokens,
     )
 
 

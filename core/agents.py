@@ -105,6 +105,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         said=row.said_tokens,
         added=row.added_tokens,
         post=estimate,
+        left=row.left_tokens,
     )
     return Agent(
         agent_id=row.agent_id,

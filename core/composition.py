@@ -46,7 +46,7 @@ class Composition(msgspec.Struct, frozen=True):
 
     total_tokens: int
     estimated: bool
-    """Nothing was measured since the session began or was compacted."""
+    """Nothing was measured since the session began, was compacted or was edited."""
     source: Source
     categories: tuple[Share, ...]
     """Largest first; what nothing explains comes last."""
@@ -69,14 +69,15 @@ def compose(material: Material, counter: Counter, most: int = ITEMS) -> Composit
 
     What was really sent is scaled so that it adds up to what the API measured. What was put
     together from the transcript is only ever scaled down: what is missing of the total is
-    shown as unexplained. Where nothing was measured the total is the estimate. At most so
-    many of the largest items are named.
+    shown as unexplained. Where nothing was measured the total is the estimate: the one that is
+    given, else what the parts add up to. At most so many of the largest items are named.
     """
     once = CountedOnce(counter)
     leaves = [*_before(material, once), *(_leaf(part, once) for part in material.parts)]
     later = [_leaf(part, once) for part in material.later]
     counted = sum(leaf.tokens for leaf in leaves)
-    total = counted if material.measured_tokens is None else material.measured_tokens
+    known = (material.measured_tokens, material.estimated_tokens, counted)
+    total = next(each for each in known if each is not None)
     goal = _goal(counted, total, material.source)
     scaled = scale([leaf.tokens for leaf in leaves], goal)
     leaves = [

@@ -60,14 +60,21 @@ def measure(
     trigger: Trigger | None = None,
     lines: tuple[Line, ...] = LINES,
 ) -> Context:
-    """Say what is in use: the last answer, else the boundary's estimate, else unknown.
+    """Measure a context by `current` against its window."""
+    tokens, state = current(counted)
+    return Context(tokens, state, window, trigger, numbers_of(counted), lines)
+
+
+def current(counted: Counted) -> tuple[int | None, ContextState]:
+    """Return the tokens in use: the last answer's, else an estimate of the next request, else None.
 
     Source: claude-code-formats 3.1; before the first answer the client itself
-    reports null, not 0.
+    reports null, not 0. What was edited or cleared since the last answer makes an estimate of
+    it, until the next answer.
     """
-    numbers = numbers_of(counted)
-    if counted.answer is not None:
-        return Context(counted.answer, ContextState.MEASURED, window, trigger, numbers, lines)
-    if counted.post is not None:
-        return Context(counted.post, ContextState.ESTIMATED, window, trigger, numbers, lines)
-    return Context(None, ContextState.UNKNOWN, window, trigger, numbers, lines)
+    if counted.answer is None:
+        estimate = counted.post if counted.left is None else counted.left
+        return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED
+    if counted.lowered or counted.cleared:
+        return max(0, counted.answer - counted.cleared), ContextState.ESTIMATED
+    return counted.answer, ContextState.MEASURED

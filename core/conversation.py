@@ -76,6 +76,17 @@ class Boundary(msgspec.Struct, frozen=True):
     """The line after which they stand."""
 
 
+class Clearing(msgspec.Struct, frozen=True):
+    """What a microcompaction took out of the client's requests; the transcript keeps it."""
+
+    results: tuple[str, ...]
+    """Tool calls whose results the model sees replaced by a short text."""
+    attachments: tuple[str, ...]
+    """Uuids of lines that are not sent any more."""
+    saved_tokens: int | None = None
+    """By the client's estimate."""
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One line of the conversation; times are milliseconds since 1970 (UTC)."""
 
@@ -111,6 +122,11 @@ class Entry(msgspec.Struct, frozen=True):
     snapshot: Snapshot | None = None
     replaced: tuple[tuple[str, str], ...] = ()
     """Results that the model sees another text for: tool call and text."""
+    cleared: Clearing | None = None
+    version: str | None = None
+    """Of the client that wrote it."""
+    lowered: bool = False
+    """`context_tokens` is an estimate that an edit of ctxtop wrote in the place of the API's."""
 
 
 class Message(msgspec.Struct, frozen=True):

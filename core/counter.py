@@ -51,7 +51,13 @@ class Counted(msgspec.Struct, frozen=True):
     added: int = 0
     """Estimate of what stands after the answer."""
     post: int | None = None
-    """The client's estimate at the last boundary."""
+    """The client's estimate at the last boundary: of the messages alone."""
+    left: int | None = None
+    """Estimate of the next request after that boundary, with system prompt, tools and listings."""
+    lowered: bool = False
+    """An edit of ctxtop lowered the last answer's input: it is an estimate."""
+    cleared: int = 0
+    """What the client cleared since the last answer, by its own estimate."""
     report: int | None = None
     """Total of the last `/context`."""
 

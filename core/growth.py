@@ -42,8 +42,9 @@ class _Open(msgspec.Struct):
 class Steps:
     """Takes a main conversation entry by entry, in the order of its file, and finds its steps.
 
-    No step is one over a compaction, a change of the model or a result that was taken back,
-    and none after which the request was no larger: what changed there is not known.
+    No step is one over a compaction, a change of the model, a result that was taken back or an
+    edit of ctxtop, and none after which the request was no larger: what changed there is not
+    known.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class Steps:
     def take(self, entry: Entry) -> Step | None:
         """Take the next entry; the step that it ends, if it ends one."""
         now = self._open
-        if entry.boundary is not None or entry.replaced:
+        if entry.boundary is not None or entry.replaced or entry.cleared:
             self._open = None
         elif entry.hidden or entry.sidechain:
             return None
@@ -83,6 +84,8 @@ def _step(now: _Open, following: Entry) -> Step | None:
     before, after = now.last.context_tokens or 0, following.context_tokens or 0
     first = now.first
     same = first.model is not None and first.model == now.last.model == following.model
+    if now.last.lowered or following.lowered:
+        return None
     if not same or first.message_id is None or after <= before:
         return None
     return Step(

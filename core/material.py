@@ -72,6 +72,8 @@ class Material(msgspec.Struct, frozen=True):
     """System prompt and tools together, where only their size is known."""
     measured_tokens: int | None = None
     """What the API said of the request; None where nothing was measured since a boundary."""
+    estimated_tokens: int | None = None
+    """What is in context by an estimate, where that is known otherwise than by its parts."""
     source: Source = Source.PROJECTION
 
 

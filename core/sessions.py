@@ -91,14 +91,6 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     """Say of a session's row what it means at `now_ms`."""
     seen = seen_of(row)
     status = _status(row, now_ms)
-    counted = Counted(
-        answer=row.answer_tokens,
-        output=row.answer_output or 0,
-        said=row.said_tokens if _may_be_placeholder(row) else 0,
-        added=row.added_tokens,
-        post=row.post_tokens,
-        report=row.report_tokens,
-    )
     return Session(
         session_id=row.session_id,
         title=title_of(row),
@@ -109,7 +101,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         status=status,
         live=row.live_status is not None or status in LIVE,
         tmux=row.tmux,
-        context=evidence.measure(seen, counted),
+        context=evidence.measure(seen, counted_of(row)),
         too_long=TooLong(row.error_prompt_tokens, row.error_limit_tokens)
         if row.error_kind == TOO_LONG
         else None,
@@ -122,6 +114,26 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         path=row.path,
         forked_from=row.forked_from,
         project_root=row.project_root,
+    )
+
+
+def counted_of(row: SessionRow) -> Counted:
+    """Return what the store knows of a session's context."""
+    if row.shown_tokens is not None and row.shown_tokens != row.answer_tokens:
+        # The client went back to an earlier answer: what was said after that one is gone.
+        return Counted(
+            answer=row.shown_tokens, output=row.shown_output or 0, report=row.report_tokens
+        )
+    return Counted(
+        answer=row.answer_tokens,
+        output=row.answer_output or 0,
+        said=row.said_tokens if _may_be_placeholder(row) else 0,
+        added=row.added_tokens,
+        post=row.post_tokens,
+        left=row.left_tokens,
+        lowered=bool(row.answer_lowered),
+        cleared=row.cleared_tokens,
+        report=row.report_tokens,
     )
 
 

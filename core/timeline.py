@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from .context import Context, ContextState
 from .levels import LINES, Level, Line, level_of
 from .store import timeline_queries, warning_queries
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterator, Sequence
 
-    from .context import Context
-    from .store.timeline_queries import AnswerRow
+    from .store.timeline_queries import AnswerRow, ClearingRow
 
 Turn = timeline_queries.AnswerRow
 """One answer; its `tokens` are what the model saw."""
@@ -36,6 +36,15 @@ class Cut(msgspec.Struct, frozen=True):
     post_tokens: int | None
     trigger: str | None
     uuid: str
+    next_tokens: int | None = None
+    """What the first answer after it held; None while there is none."""
+    left_tokens: int | None = None
+    """Estimate of that, with system prompt and tools, while there is none."""
+
+    @property
+    def estimate(self) -> int | None:
+        """What is known of the next request before its answer."""
+        return self.post_tokens if self.left_tokens is None else self.left_tokens
 
 
 class MarkKind(StrEnum):
@@ -49,12 +58,15 @@ class MarkKind(StrEnum):
     REFUSAL = "refusal"
     MODEL = "model"
     """Another model answered than before."""
+    CLEARED = "cleared"
+    """The client stopped sending old tool results: a microcompaction."""
 
 
 URGENCY: Final = (
     MarkKind.STARTED,
     MarkKind.RETURNED,
     MarkKind.MODEL,
+    MarkKind.CLEARED,
     MarkKind.WARNING,
     MarkKind.FAILED,
     MarkKind.REFUSAL,
@@ -74,6 +86,8 @@ class Mark(msgspec.Struct, frozen=True):
     what: str
     level: Level | None = None
     """Of a warning."""
+    saved_tokens: int | None = None
+    """What was cleared, by the client's estimate."""
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -87,8 +101,9 @@ class Timeline(msgspec.Struct, frozen=True):
     """Where the levels begin, as ratios of the window."""
     trigger: int | None = None
     """Where the client compacts by itself; None where it does not, or nobody knows."""
-    ends_compacted: bool = False
-    """The last turn is none: it stands for what a compaction left, which no answer follows."""
+    ends_resting: bool = False
+    """The last turn is none: it stands for what is in context since a compaction, or since the
+    client went back or cleared something, which no answer follows."""
 
     def ratio(self, turn: int) -> float:
         """Share of the window that a turn saw, 0..1 and above."""
@@ -158,26 +173,46 @@ def _is_same(timeline: Timeline, before: Timeline, place: int) -> bool:
     return timeline.turns[place].mark == before.turns[place].mark
 
 
-def settled(timeline: Timeline) -> Timeline:
+def settled(
+    timeline: Timeline, now: Context | None = None, known_to: int | None = None
+) -> Timeline:
     """Let a timeline end with what is in context now.
 
-    After a compaction that no answer follows that is what the client says it left: an estimate.
+    After a compaction that no answer follows that is an estimate of the next request. Where
+    the client went back, or cleared something, it is what `now` holds, which knows of nothing
+    later than `known_to`.
     """
     cut = timeline.cuts[-1] if timeline.cuts else None
-    if cut is None or cut.turn < len(timeline.turns) or cut.post_tokens is None:
+    last = timeline.turns[-1] if timeline.turns else None
+    if cut is not None and cut.turn >= len(timeline.turns):
+        if cut.estimate is None:
+            return timeline
+        return _resting(timeline, cut.estimate, cut.at, mark=cut.uuid, is_estimate=True)
+    tokens = now.tokens if now else None
+    if now is None or last is None or tokens is None or tokens == last.tokens:
         return timeline
+    if known_to is None or (last.at or 0) > known_to:
+        return timeline
+    estimated = now.state is ContextState.ESTIMATED
+    return _resting(timeline, tokens, None, mark=f"{last.mark} now", is_estimate=estimated)
+
+
+def _resting(
+    timeline: Timeline, tokens: int, at: int | None, *, mark: str, is_estimate: bool
+) -> Timeline:
     last = timeline.turns[-1] if timeline.turns else None
     rest = Turn(
         offset=last.offset if last else 0,
         last_offset=last.last_offset if last else 0,
-        mark=cut.uuid,
-        at=cut.at,
+        mark=mark,
+        at=at,
         model=last.model if last else "",
-        tokens=cut.post_tokens,
+        tokens=tokens,
         output_tokens=0,
         calls=0,
+        lowered=int(is_estimate),
     )
-    return replace(timeline, turns=(*timeline.turns, rest), ends_compacted=True)
+    return replace(timeline, turns=(*timeline.turns, rest), ends_resting=True)
 
 
 def read_timeline(
@@ -203,6 +238,8 @@ def read_timeline(
             row.post_tokens,
             row.trigger,
             row.uuid,
+            row.next_tokens,
+            row.left_tokens,
         )
         for row in timeline_queries.cuts(db, session_id, agent_id)
     )
@@ -210,6 +247,7 @@ def read_timeline(
         *_agents(db, owner, failed, places),
         *_warnings(db, owner, places),
         *_refusals(db, owner, places),
+        *_clearings(db, owner, places),
         *_models(turns),
     ]
     return Timeline(
@@ -280,6 +318,21 @@ def _refusals(
 ) -> Iterator[Mark]:
     for row in timeline_queries.refusals(db, *owner):
         yield Mark(places.at(row.offset), MarkKind.REFUSAL, row.at, row.detail)
+
+
+def _clearings(
+    db: sqlite3.Connection, owner: tuple[str, str | None], places: _Places
+) -> Iterator[Mark]:
+    for row in timeline_queries.clearings(db, *owner):
+        turn, what = places.at(row.offset), _cleared(row)
+        yield Mark(turn, MarkKind.CLEARED, row.at, what, saved_tokens=row.saved_tokens)
+
+
+def _cleared(row: ClearingRow) -> str:
+    counts = ((row.results, "tool result"), (row.attachments, "attachment"))
+    parts = [f"{number} {thing}{'' if number == 1 else 's'}" for number, thing in counts if number]
+    saved = "" if row.saved_tokens is None else f" (≈{row.saved_tokens:,} tokens)"
+    return f"{' and '.join(parts) or 'old text'}{saved}"
 
 
 def _models(turns: Sequence[Turn]) -> Iterator[Mark]:

@@ -170,6 +170,18 @@ def boundary(at: int = 2, trigger: str = "auto", uuid: str | None = None, **meta
     return line if uuid is None else line | {"uuid": uuid}
 
 
+def microcompacted(calls: Iterable[str], saved: int = 20_000, **fields: Any) -> JsonLine:
+    """What the client says when it cleared results by itself (2.1.9 and some later clients)."""
+    said = {
+        "trigger": "auto",
+        "preTokens": 68_000,
+        "tokensSaved": saved,
+        "compactedToolIds": list(calls),
+        "clearedAttachmentUUIDs": [],
+    }
+    return chained("system", subtype="microcompact_boundary", microcompactMetadata=said | fields)
+
+
 def summary(
     words: str = "This session is being continued. We fixed it.", **fields: Any
 ) -> JsonLine:

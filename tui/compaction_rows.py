@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ..core import thrash
-from .formats import NOTHING, age, fit, fit_right, middle, one_line, plural, tokens
+from .formats import NOTHING, after_tokens, age, fit, fit_right, middle, one_line, plural, tokens
 from .sections import Listing, heading, lines, quiet
 from .timeline_lines import CUT
 from .told_lines import steered_lines, told_lines
@@ -82,8 +82,9 @@ def cut_words(row: CompactionRow) -> str:
 
 
 def sizes_words(row: CompactionRow) -> str:
-    """Write before and after; the client estimates the second."""
-    return f"{tokens(row.pre_tokens)} → ≈{tokens(row.post_tokens)}"
+    """Write before and after; the second is an estimate until the next answer."""
+    after = after_tokens(row.next_tokens, row.left_tokens, row.post_tokens)
+    return f"{tokens(row.pre_tokens)} → {after}"
 
 
 def when_words(row: CompactionRow, now_ms: int) -> str:

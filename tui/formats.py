@@ -42,6 +42,14 @@ def tokens(count: int | None) -> str:
     return f"{_short(count / _MILLION, 2)} M"
 
 
+def after_tokens(answer: int | None, *estimates: int | None) -> str:
+    """Round what a compaction left: what the next answer held, else the best estimate there is."""
+    if answer is not None:
+        return tokens(answer)
+    estimate = next((each for each in estimates if each is not None), None)
+    return NOTHING if estimate is None else f"≈{tokens(estimate)}"
+
+
 def plural(count: int, thing: str) -> str:
     """Write a number and its thing."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

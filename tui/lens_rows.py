@@ -151,7 +151,7 @@ def sizes(row: CompactionRow, window: int, width: int) -> Content:
     room = max(1, width - BAR_LABEL - NUMBERS)
     return lines(
         _size("before", row.pre_tokens, "", window, room, "$level-high"),
-        _size("after", row.post_tokens, "≈", window, room, "$level-calm"),
+        _after(row, window, room),
     )
 
 
@@ -169,6 +169,13 @@ def lens_words(row: CompactionRow, told: Told | None, now_ms: int) -> Content:
         results = plural(told.cleared_results, "tool result")
         more.append(quiet(f"{results} had been cleared before it, silently"))
     return lines(said, *more)
+
+
+def _after(row: CompactionRow, window: int, room: int) -> Content:
+    if row.next_tokens is not None:
+        return _size("after", row.next_tokens, "", window, room, "$level-calm")
+    estimate = row.post_tokens if row.left_tokens is None else row.left_tokens
+    return _size("after", estimate, "≈", window, room, "$level-calm")
 
 
 def _size(label: str, size: int | None, sign: str, window: int, room: int, style: str) -> Content:

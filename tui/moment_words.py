@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ..core.timeline import MarkKind
-from .formats import NOTHING, model, one_line, percent, tokens
+from .formats import NOTHING, after_tokens, model, one_line, percent, tokens
 from .gauge import LEVEL_STYLES
 from .sections import quiet
 from .timeline_lines import CUT, MARK_SIGNS, day
@@ -32,6 +32,7 @@ _HAPPENED: Final = {
     MarkKind.WARNING: "reached",
     MarkKind.REFUSAL: "refused:",
     MarkKind.MODEL: "answers from here on:",
+    MarkKind.CLEARED: "the client cleared",
 }
 
 
@@ -41,16 +42,18 @@ def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
     seen = timeline.turns[place]
     level = timeline.level(place)
     grown = timeline.growth(place)
-    total = len(timeline.turns) - timeline.ends_compacted
-    rests = timeline.ends_compacted and place == total
+    total = len(timeline.turns) - timeline.ends_resting
+    rests = timeline.ends_resting and place == total
     where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
     if rests:
-        where = f"now: compacted after turn {total:,}"
+        compacted = bool(timeline.cuts) and timeline.cuts[-1].turn == total
+        where = f"now: {'compacted ' if compacted else ''}after turn {total:,}"
     parts: list[Content | None] = [
         Content.styled(where, "bold"),
         Content(day(seen.at) or NOTHING),
         Content.styled(
-            f"{'≈' if rests else ''}{seen.tokens:,} tokens  {percent(timeline.ratio(place))}"
+            f"{'≈' if seen.lowered else ''}{seen.tokens:,} tokens"
+            f"  {percent(timeline.ratio(place))}"
             f"{f' {level.value}' if level else ''}",
             f"bold {LEVEL_STYLES[level]}",
         ),
@@ -75,7 +78,7 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
         if cut.turn == place
     ]
     parts += [_mark(mark) for mark in timeline.marks_of(place)]
-    if timeline.ends_compacted and turn is None:
+    if timeline.ends_resting and turn is None:
         calls = None
     if calls:
         shown = [one_line(call) for call in calls[:CALLS_SHOWN]]
@@ -91,7 +94,8 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
 
 def cut_words(cut: Cut) -> str:
     """Say what a compaction did to the context of the turn that follows it."""
-    sizes = f"{tokens(cut.pre_tokens)} → {tokens(cut.post_tokens)}"
+    after = after_tokens(cut.next_tokens, cut.estimate)
+    sizes = f"{tokens(cut.pre_tokens)} → {after}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
 
 

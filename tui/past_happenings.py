@@ -12,7 +12,7 @@ from ..core.store import aside_queries, log_queries, queries
 from ..core.store.recovery_rows import automatic_runs
 from ..core.store.warning_queries import last_id
 from ..core.warning_log import read_log
-from .formats import NOTHING, one_line, percent, tokens
+from .formats import NOTHING, after_tokens, one_line, percent, tokens
 from .happenings import Happening, in_order
 from .notices import WEIGHTS, Weight
 
@@ -123,7 +123,8 @@ def _compactions(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.NOTE,
             source="compaction",
             where=row.session_id[:8],
-            words=f"{tokens(row.pre_tokens)} → {tokens(row.post_tokens)} tokens"
+            words=f"{tokens(row.pre_tokens)} → "
+            f"{after_tokens(row.next_tokens, row.left_tokens, row.post_tokens)} tokens"
             f", {row.trigger or 'of a kind that is not known'}"
             + (", an agent" if row.agent_id else ""),
             detail=(

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from ..core.levels import Level, level_of
 from ..core.timeline import URGENCY, Bucket, MarkKind, buckets
-from .formats import fit, fit_right, percent, tokens
+from .formats import after_tokens, fit, fit_right, percent, tokens
 from .gauge import LEVEL_STYLES
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ MARK_SIGNS: Final = {
     MarkKind.WARNING: ("▲", "$level-warning"),
     MarkKind.REFUSAL: ("!", "bold $level-emergency"),
     MarkKind.MODEL: ("◇", "$secondary"),
+    MarkKind.CLEARED: ("◌", "$accent"),
 }
 MARK_WORDS: Final = {
     MarkKind.STARTED: "an agent started",
@@ -56,6 +57,7 @@ MARK_WORDS: Final = {
     MarkKind.WARNING: "a level was reached",
     MarkKind.REFUSAL: "the API refused the prompt",
     MarkKind.MODEL: "another model answers",
+    MarkKind.CLEARED: "the client cleared old tool results",
 }
 """What the signs below a timeline mean."""
 
@@ -212,7 +214,7 @@ class _Picture:
         if self._scope.stop == self._scope.count:
             newest = timeline.turns[-1].tokens
             row = self._row_of(newest)
-            sign = "≈" if timeline.ends_compacted else ""
+            sign = "≈" if timeline.turns[-1].lowered else ""
             level = level_of(newest / timeline.window, timeline.lines)
             # A line's name goes before it; then the nearest place below, or above, is near enough.
             near = (row, row + 1, row - 1, row + 2, row + 3)
@@ -310,7 +312,8 @@ def _eighths(size: int, unit: float) -> int:
 
 
 def _sizes(cuts: Sequence[Cut]) -> str:
-    before, after = tokens(cuts[0].pre_tokens), tokens(cuts[-1].post_tokens)
+    before, last = tokens(cuts[0].pre_tokens), cuts[-1]
+    after = after_tokens(last.next_tokens, last.estimate)
     times = f"{len(cuts)}× " if len(cuts) > 1 else ""
     return f" {times}{before} → {after} "
 

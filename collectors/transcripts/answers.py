@@ -11,7 +11,7 @@ from ...core.store.facts import PeakFact, ResponseFact, join_tools
 from ..clean import clean_title
 from ..times import to_ms
 from .lines import Usage  # noqa: TC001 -- msgspec reads it
-from .usage import hour_writes, last_output, read_usage
+from .usage import hour_writes, is_lowered, last_output, read_usage
 
 if TYPE_CHECKING:
     from .glance import Glance, MessageGlance
@@ -106,4 +106,5 @@ def to_fact(answer: Answer) -> ResponseFact:
         request=text_key(answer.request_ref) if answer.request_ref else None,
         last_output_tokens=last_output(answer.usage),
         cache_1h_tokens=min(hour_writes(answer.usage), spent.cache_creation_tokens),
+        lowered=is_lowered(answer.usage),
     )

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import io
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from ...core.conversation import Boundary, Entry, PieceKind, Role
+from ...core.conversation import Boundary, Clearing, Entry, PieceKind, Role
 from ...core.last_line import AROUND, whole_length
 from ..clean import clean_title
 from ..regular import open_regular
 from ..tail import LONGEST_LINE
 from ..times import to_ms
 from .attached import attached_pieces, snapshot_of
-from .lines import NotJsonError, Usage, mend
+from .lines import MicrocompactMetadata, NotJsonError, Usage, mend
 from .pieces import Call, Spoken, command_pieces, pieces_of
-from .usage import read_usage
+from .usage import is_lowered, read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +93,8 @@ class _Line(msgspec.Struct, rename="camel"):
     attachment: dict[str, Any] | None = None
     rendered: list[Any] | None = None
     compact_metadata: _Compaction | None = None
+    microcompact_metadata: MicrocompactMetadata | None = None
+    version: str | None = None
     replacements: list[_Replacement] | None = None
 
 
@@ -166,6 +169,8 @@ def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0
         sidechain=bool(line.is_sidechain),
         request=line.request_ref,
         leaf=line.leaf_uuid if line.type == LAST_PROMPT else None,
+        # Every line says it: it is held once.
+        version=intern(line.version) if line.version else None,
     )
     if line.type == "assistant":
         return _answer(entry, line, calls)
@@ -221,6 +226,7 @@ def _answer(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
         context_tokens=context,
         output_tokens=spent.output_tokens,
         thinking_tokens=details.thinking_tokens if details else None,
+        lowered=is_lowered(said.usage),
     )
 
 
@@ -252,6 +258,8 @@ def _attachment(entry: Entry, line: _Line) -> Entry:
 def _system(entry: Entry, line: _Line) -> Entry:
     if line.subtype == "compact_boundary":
         return replace(entry, boundary=_boundary(line.compact_metadata or _Compaction()))
+    if line.subtype == "microcompact_boundary":
+        return replace(entry, cleared=_clearing(line.microcompact_metadata))
     if line.subtype == "local_command":
         return replace(entry, role=Role.USER, pieces=command_pieces(line.content))
     return entry
@@ -268,4 +276,14 @@ def _boundary(said: _Compaction) -> Boundary:
         kept=messages.uuids if messages else (),
         segment=(ends[0], ends[1]) if ends[0] and ends[1] else None,
         anchor=anchored.anchor_uuid if anchored else None,
+    )
+
+
+def _clearing(said: MicrocompactMetadata | None) -> Clearing | None:
+    if said is None:
+        return None
+    return Clearing(
+        results=tuple(said.compacted_tool_ids),
+        attachments=tuple(said.cleared_attachments),
+        saved_tokens=said.tokens_saved,
     )

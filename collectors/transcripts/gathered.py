@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ...core.store.facts import (
     BadLine,
     BoundaryFact,
+    ClearingFact,
     Facts,
     FileKind,
     LaunchFact,
@@ -22,7 +23,7 @@ from .answers import Answers
 from .in_flight import InFlight
 from .inner_agents import prompt_key
 from .line_types import TOOLS_THAT_START_AGENTS
-from .lines import AgentInput, decode_line, decode_part
+from .lines import AgentInput, MicrocompactMetadata, decode_line, decode_part
 from .links import fork_parent
 from .pending import Pending
 from .project_root import begins_session, find_launch_folder
@@ -64,6 +65,7 @@ class Gathered:
         self.model_offset: int | None = None
         self.answers: Final = Answers()
         self.boundaries: list[BoundaryFact] = []
+        self.clearings: list[ClearingFact] = []
         self.errors: list[ErrorFact] = []
         self.launches: list[LaunchFact] = []
         self.returns: list[ReturnFact] = []
@@ -138,6 +140,7 @@ class Gathered:
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
             calls=self.in_flight.calls(),
             ended=self.in_flight.ended(),
+            clearings=tuple(self.clearings),
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
             unknown=dict(self.unknown),
@@ -211,5 +214,21 @@ class Gathered:
                 dropped_tokens=said.cumulative_dropped_tokens if said else None,
                 duration_ms=said.duration_ms if said else None,
                 kept_messages=None if kept is None else len(kept),
+            )
+        )
+
+    def note_clearing(self, offset: int, line: Line) -> None:
+        """Keep what the client says that it cleared by itself."""
+        said = line.microcompact_metadata or MicrocompactMetadata()
+        self.clearings.append(
+            ClearingFact(
+                offset=offset,
+                uuid=clean_title(line.uuid or "") or f"at {offset}",
+                at=to_ms(line.timestamp),
+                trigger=clean_title(said.trigger) if said.trigger else None,
+                pre_tokens=said.pre_tokens,
+                saved_tokens=said.tokens_saved,
+                results=len(said.compacted_tool_ids),
+                attachments=len(said.cleared_attachments),
             )
         )

@@ -145,7 +145,6 @@ SYSTEM: Final = _because(
             "per_turn_effort_changed",
         ),
         "agents that ended have their own returns": ("agents_killed",),
-        "edits of the context that current clients do not make": ("microcompact_boundary",),
         "a file that the client wrote": ("file_snapshot", "memory_recall", "memory_saved"),
         "what started or was allowed": (
             "permission_denied",
@@ -331,6 +330,7 @@ USED: Final = frozenset(
         "result",
         "summary",
         "system/compact_boundary",
+        "system/microcompact_boundary",
         "system/stop_hook_summary",
         "user",
     }

@@ -96,6 +96,16 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
     preserved_messages: Preserved | None = None
 
 
+class MicrocompactMetadata(msgspec.Struct, rename="camel"):
+    """`microcompactMetadata` of a line that says what the client cleared."""
+
+    trigger: str | None = None
+    pre_tokens: Count | None = None
+    tokens_saved: Count | None = None
+    compacted_tool_ids: list[str] = []
+    cleared_attachments: list[str] = field(name="clearedAttachmentUUIDs", default_factory=list)
+
+
 class AgentResult(msgspec.Struct, rename="camel"):
     """`toolUseResult` of an agent's tool call."""
 
@@ -185,6 +195,7 @@ class Line(msgspec.Struct, rename="camel"):
     message: Message | None = None
     tool_use_result: Raw | UnsetType = UNSET
     compact_metadata: CompactMetadata | None = None
+    microcompact_metadata: MicrocompactMetadata | None = None
     attachment: Attachment | None = None
     origin: Origin | None = None
     forked_from: Fork | None = None

@@ -24,6 +24,17 @@ def last_output(usage: UsageLine) -> int | None:
     return None if last is None else last.output_tokens
 
 
+def is_lowered(usage: UsageLine) -> bool:
+    """Return whether an edit of ctxtop lowered what the last step saw (strategies.usage).
+
+    The sums stay what was paid, and the one step beside them says less. The client writes no
+    such counts: where it writes one step, its counts are the sums.
+    """
+    if usage.iterations is None or len(usage.iterations) != 1:
+        return False
+    return context_tokens(_usage(usage.iterations[0])) < context_tokens(_usage(usage))
+
+
 def hour_writes(usage: UsageLine) -> int:
     """Read how many tokens were written to the cache for an hour, not for five minutes."""
     nested = usage.cache_creation

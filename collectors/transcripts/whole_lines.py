@@ -71,10 +71,12 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
 
 
 def read_system(into: Gathered, offset: int, line: Line) -> None:
-    """Note a compaction, or what `/context` said."""
+    """Note a compaction, what was cleared without one, or what `/context` said."""
     subtype = line.subtype or "without subtype"
     if subtype == "compact_boundary":
         into.note_boundary(offset, line)
+    elif subtype == "microcompact_boundary":
+        into.note_clearing(offset, line)
     elif subtype == "local_command" and (report := read_report(offset, line)):
         into.reports.append(report)
     elif subtype == "stop_hook_summary":

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..cleared import cleared_for
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -20,14 +22,14 @@ def overhead_of(
 ) -> int:
     """Estimate it in tokens from the newest answer behind the last boundary.
 
-    Where none follows the boundary it is taken from the session's first answer, before which
-    stands so little that its estimate is hardly off; `tokens` counts those lines. 0 where no
-    answer says what it used.
+    Where none follows the boundary, or where it had no more than the messages before it are
+    estimated at, it is taken from the session's first answer, before which stands so little
+    that its estimate is hardly off; `tokens` counts those lines. 0 where no answer says what
+    it used.
     """
-    answer = _newest(entries, [each.entry for each in slots])
-    if answer is not None:
-        first = next(each for each in slots if each.entry.message_id == answer.message_id)
-        return max(0, (answer.context_tokens or 0) - first.position)
+    newest = _by_newest(slots, entries)
+    if newest > 0:
+        return newest
     begun = _until_first_answer(entries)
     if not begun:
         return 0
@@ -37,6 +39,21 @@ def overhead_of(
 def opening(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
     """List the lines that `overhead_of` has to count beside those that are sent."""
     return [] if _newest(entries, sent) else _until_first_answer(entries)
+
+
+def cleared_tokens(slots: Sequence[Slot], entries: Sequence[Entry], answer: Entry) -> int:
+    """Estimate how many tokens of some slots an answer's request did not hold any more."""
+    cleared = cleared_for(answer, entries)
+    return sum(each.tokens for each in slots if cleared.has(each.entry, each.piece))
+
+
+def _by_newest(slots: Sequence[Slot], entries: Sequence[Entry]) -> int:
+    answer = _newest(entries, [each.entry for each in slots])
+    if answer is None:
+        return 0
+    first = next(each for each in slots if each.entry.message_id == answer.message_id)
+    held = first.position - cleared_tokens(slots[: first.place], entries, answer)
+    return (answer.context_tokens or 0) - held
 
 
 def _newest(entries: Sequence[Entry], sent: Sequence[Entry]) -> Entry | None:

@@ -199,11 +199,7 @@ def read_view(
         model=model,
         kept=kept_lines(entries, ((line.number, line.type) for line in lines)),
         entries=entries,
-        overhead=overhead_of(
-            slots,
-            entries,
-            lambda entry: sum(measured[entry.line, piece].tokens for piece in entry.pieces),
-        ),
+        overhead=overhead_of(slots, entries, _Counted(path, read, entries, measured, counter)),
         torn=scan.torn,
     )
 
@@ -229,6 +225,29 @@ def as_scanned(read: Read, file: LineFile, scan: Scan) -> Read:
             raise RewrittenError(path)
 
     return entries
+
+
+class _Counted:
+    """Counts lines that were measured, and the session's first ones when they are asked for."""
+
+    def __init__(
+        self,
+        path: Path,
+        read: Read,
+        entries: Sequence[Entry],
+        measured: dict[tuple[int, Piece], Measure],
+        counter: PieceCounter,
+    ) -> None:
+        self._file: Final = path, read, counter
+        self._entries: Final = entries
+        self._measured = measured
+
+    def __call__(self, entry: Entry) -> int:
+        """Estimate the tokens of a line; raises OSError."""
+        if any((entry.line, piece) not in self._measured for piece in entry.pieces):
+            path, read, counter = self._file
+            self._measured |= _measure(path, read, opening(self._entries, ()), counter)
+        return sum(self._measured[entry.line, piece].tokens for piece in entry.pieces)
 
 
 def _slim_entries(entries: Iterable[Entry]) -> Iterator[Entry]:

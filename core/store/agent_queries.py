@@ -206,7 +206,9 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     u.input_tokens + COALESCE(q.input_tokens, 0),
     u.cache_creation_tokens + COALESCE(q.cache_creation_tokens, 0),
     u.cache_read_tokens + COALESCE(q.cache_read_tokens, 0),
-    u.output_tokens + COALESCE(q.output_tokens, 0)
+    u.output_tokens + COALESCE(q.output_tokens, 0),
+    (SELECT x.tokens FROM compaction_left x
+        WHERE x.file_id = k.own_file AND x.offset = b.offset)
 FROM known k
 LEFT JOIN session s ON s.file_id = k.own_file
 LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x

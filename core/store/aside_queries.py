@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from .records import records
+from .timeline_queries import NEXT_ANSWER
 
 if TYPE_CHECKING:
     import sqlite3
@@ -47,6 +48,10 @@ class BoundaryRow(msgspec.Struct, frozen=True):
     pre_tokens: int | None
     post_tokens: int | None
     kept_messages: int | None
+    next_tokens: int | None = None
+    """What the first answer after it held; None while there is none."""
+    left_tokens: int | None = None
+    """Estimate of that, while there is none."""
 
 
 def newest_boundaries(db: sqlite3.Connection, most: int) -> list[BoundaryRow]:
@@ -69,9 +74,11 @@ def unknown_rows(db: sqlite3.Connection) -> list[TypeRow]:
     return records(TypeRow, db, _UNKNOWN, [])
 
 
-_BOUNDARIES: Final = """
-SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens, kept_messages
+_BOUNDARIES: Final = f"""
+SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens, kept_messages,
+    {NEXT_ANSWER}, l.tokens
 FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
 ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?
 """
 

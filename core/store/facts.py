@@ -74,6 +74,8 @@ class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Output of the last iteration, where there were several."""
     cache_1h_tokens: int = 0
     """Of those that were written to the cache: for an hour, not for five minutes."""
+    lowered: bool = False
+    """`context_tokens` is the estimate that an edit of ctxtop wrote in the place of the API's."""
 
 
 def join_tools(known: str, more: str) -> str:
@@ -127,6 +129,20 @@ class BoundaryFact(msgspec.Struct, frozen=True, array_like=True):
     dropped_tokens: int | None
     duration_ms: int | None
     kept_messages: int | None
+
+
+class ClearingFact(msgspec.Struct, frozen=True, array_like=True):
+    """A `microcompact_boundary`: the client stopped sending some results and attachments."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    saved_tokens: int | None
+    results: int
+    """Tool results that were cleared."""
+    attachments: int
 
 
 class ErrorFact(msgspec.Struct, frozen=True, array_like=True):
@@ -375,6 +391,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     """Tool calls that have no result among these lines."""
     ended: tuple[str, ...] = ()
     """Ids of calls whose results are among these lines; they may stand before them."""
+    clearings: tuple[ClearingFact, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored: dict[str, int] = {}
     """Lines by type that are known and not needed."""

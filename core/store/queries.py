@@ -16,6 +16,7 @@ from .rows import (
 )
 from .summary_queries import Asked, chosen, places
 from .tables import MIGRATION_NAMES
+from .timeline_queries import NEXT_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +29,12 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
     """
     where, values = only_in("f.session_id", only)
     return records(SessionRow, db, _SESSIONS.format(where=where, **ADDITIONS), values)
+
+
+def left_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
+    """Estimate of a context's next request, where its file ends with a compaction, in tokens."""
+    row = db.execute(_LEFT, [file_id]).fetchone()
+    return None if row is None else row[0]
 
 
 def summaries(
@@ -60,7 +67,9 @@ def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[C
     where, values = "f.session_id = ?", [session_id]
     if session_id is None:
         where, values = _WRITTEN_HERE, []
-    return records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
+    return records(
+        CompactionRow, db, _COMPACTIONS.format(where=where, next_answer=NEXT_ANSWER), values
+    )
 
 
 def fill(
@@ -178,6 +187,8 @@ def match_expression(search: str) -> str:
     return " ".join(words) + "*" if words else ""
 
 
+_LEFT: Final = "SELECT tokens FROM compaction_left WHERE file_id = ?"
+
 _UNKNOWN_TYPES: Final = """
 SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type
 UNION ALL
@@ -203,8 +214,16 @@ _ADDED: Final = """
         AND a.offset > COALESCE(cut, -1) AND a.message IS {who})
 """
 
-ADDITIONS: Final = {"said": _ADDED.format(who="NOT NULL"), "added": _ADDED.format(who="NULL")}
+_STATUS: Final = "n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens"
 
+ADDITIONS: Final = {
+    "status": _STATUS,
+    "said": _ADDED.format(who="NOT NULL"),
+    "added": _ADDED.format(who="NULL"),
+}
+
+# An open client tells its status line and its module what it holds. After /rewind that is an
+# earlier answer's context, which no line of the transcript says before the next prompt.
 # The last answer is looked for after the last boundary only: before it stands what
 # the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
 # another model saw tells nothing of this one's window.
@@ -263,13 +282,28 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
             GROUP BY a.prompt)),
     v.status, v.name, v.tmux,
-    f.mtime_ns, s.forked_from
+    f.mtime_ns, s.forked_from,
+    t.tokens, IIF(answered > COALESCE(cut, -1), r.lowered, NULL),
+    IIF(answered > COALESCE(cut, -1), (SELECT COALESCE(SUM(k.saved_tokens), 0) FROM clearing k
+        WHERE k.file_id = f.file_id AND k.offset > r.last_offset), 0),
+    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN NULLIF({status}, 0) ELSE m.context_tokens END,
+    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN n.output_tokens END
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
 LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
 LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
 LEFT JOIN live v ON v.session_id = f.session_id
+LEFT JOIN compaction_left t ON t.file_id = f.file_id AND t.offset = f.cut
+LEFT JOIN status_snapshot n ON v.session_id IS NOT NULL AND (n.part_id, n.offset) = (
+    SELECT x.part_id, x.offset FROM status_snapshot x WHERE x.session_id = f.session_id
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+    AND n.at > MAX(COALESCE(r.at, 0), COALESCE(b.at, 0)) AND n.last_at >= COALESCE(v.started_at, 0)
+LEFT JOIN measurement m ON v.session_id IS NOT NULL AND (m.part_id, m.offset) = (
+    SELECT x.part_id, x.offset FROM measurement x
+    WHERE x.session_id = f.session_id AND x.agent_id IS NULL AND x.context_tokens IS NOT NULL
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+    AND m.at > MAX(COALESCE(r.at, 0), COALESCE(b.at, 0)) AND m.at >= COALESCE(v.started_at, 0)
 LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
     (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
 """
@@ -283,9 +317,10 @@ SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_t
         AND s.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
             WHERE n.file_id = b.file_id AND n.offset > b.offset), s.offset + 1)
         ORDER BY s.offset LIMIT 1),
-    t.told
+    t.told, {next_answer}, l.tokens
 FROM boundary b JOIN file f USING (file_id)
 LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
+LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
 WHERE {where} AND NOT EXISTS (
     SELECT 1 FROM boundary o JOIN file g USING (file_id)
     WHERE o.uuid = b.uuid AND o.file_id <> b.file_id
@@ -316,7 +351,9 @@ SELECT at, tokens, compacted, path, x.offset, mark FROM (
         WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
         AND (sidechain = 0 OR :agent_id IS NOT NULL)
     UNION ALL
-    SELECT at, post_tokens, 1, file_id, offset, uuid FROM boundary
+    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+            WHERE l.file_id = boundary.file_id AND l.offset = boundary.offset), post_tokens),
+        1, file_id, offset, uuid FROM boundary
         WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
     UNION ALL
     SELECT s.at, s.context_tokens, 0, s.file_id, s.offset, s.message_id
@@ -344,6 +381,8 @@ SELECT at, tokens, compacted FROM (
         SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
         ORDER BY offset DESC LIMIT ?2)
     UNION ALL
-    SELECT at, post_tokens, 1, offset FROM boundary WHERE file_id = ?1
+    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+            WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
+        1, offset FROM boundary WHERE file_id = ?1
 ) ORDER BY offset DESC LIMIT ?2
 """

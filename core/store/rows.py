@@ -65,6 +65,16 @@ class SessionRow(msgspec.Struct, frozen=True):
     mtime_ns: int
     forked_from: str | None
     """The session that it was made from."""
+    left_tokens: int | None = None
+    """Estimate of the next request, where no answer follows the last boundary."""
+    answer_lowered: int | None = None
+    """1 where an edit of ctxtop lowered that answer's tokens."""
+    cleared_tokens: int = 0
+    """What the client cleared after that answer."""
+    shown_tokens: int | None = None
+    """Of a session that is open: the input side of the last answer, as the client itself told
+    it since that answer and the last boundary."""
+    shown_output: int | None = None
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -113,6 +123,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None
+    left_tokens: int | None = None
+    """Estimate of its next request, where no answer follows its last boundary."""
 
 
 class SummaryRow(msgspec.Struct, frozen=True):
@@ -146,6 +158,10 @@ class CompactionRow(msgspec.Struct, frozen=True):
     summary: str | None
     told: str | None = None
     """What core.told packed; None where nothing is told yet."""
+    next_tokens: int | None = None
+    """What the first answer after it held; None while there is none."""
+    left_tokens: int | None = None
+    """Estimate of that, while there is none."""
 
 
 class FillRow(msgspec.Struct, frozen=True):

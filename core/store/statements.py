@@ -11,6 +11,7 @@ from .facts import (
     BadLine,
     BoundaryFact,
     CallFact,
+    ClearingFact,
     ErrorFact,
     LaunchFact,
     LinkFact,
@@ -62,7 +63,7 @@ WHERE excluded.last_offset > last_offset
 RESPONSE_UPSERT: Final = _insert("response", ResponseFact, "", "file_id") + _LATER_LINE.format(
     more="request = COALESCE(request, excluded.request),"
     " last_output_tokens = excluded.last_output_tokens,"
-    " cache_1h_tokens = excluded.cache_1h_tokens,"
+    " cache_1h_tokens = excluded.cache_1h_tokens, lowered = excluded.lowered,"
 )
 
 STEP_UPSERT: Final = (
@@ -80,6 +81,7 @@ MODEL_USE_UPSERT: Final = (
 )
 
 INSERT_BOUNDARY: Final = _insert_fact("boundary", BoundaryFact)
+INSERT_CLEARING: Final = _insert_fact("clearing", ClearingFact)
 INSERT_API_ERROR: Final = _insert_fact("api_error", ErrorFact)
 INSERT_LAUNCH: Final = _insert_fact("launch", LaunchFact)
 INSERT_AGENT_RETURN: Final = _insert_fact("agent_return", ReturnFact)

@@ -29,6 +29,7 @@ MIGRATION_NAMES: Final = (
     "m020_project_root",
     "m021_client_runs",
     "m023_last_lines",
+    "m024_clearings",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -37,6 +38,7 @@ FACT_TABLES: Final = (
     "response",
     "model_use",
     "boundary",
+    "clearing",
     "api_error",
     "launch",
     "agent_return",
@@ -53,6 +55,7 @@ FACT_TABLES: Final = (
     "addition",
     "context_report",
     "compaction_told",
+    "compaction_left",
     "stop_block",
     "stop_hook",
     "memory_note",

@@ -27,6 +27,8 @@ class AnswerRow(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int
     calls: int
     """Tools that it called."""
+    lowered: int = 0
+    """1 where an edit of ctxtop lowered `tokens`: they are an estimate."""
 
 
 class CutRow(msgspec.Struct, frozen=True):
@@ -38,6 +40,20 @@ class CutRow(msgspec.Struct, frozen=True):
     trigger: str | None
     pre_tokens: int | None
     post_tokens: int | None
+    next_tokens: int | None = None
+    """What the first answer after it held; None while there is none."""
+    left_tokens: int | None = None
+    """Estimate of that, while there is none."""
+
+
+class ClearingRow(msgspec.Struct, frozen=True):
+    """A microcompaction."""
+
+    offset: int
+    at: int | None
+    saved_tokens: int | None
+    results: int
+    attachments: int
 
 
 class RefusalRow(msgspec.Struct, frozen=True):
@@ -81,6 +97,13 @@ def cuts(db: sqlite3.Connection, session_id: str, agent_id: str | None = None) -
     return records(CutRow, db, _CUTS, _asked(session_id, agent_id))
 
 
+def clearings(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> list[ClearingRow]:
+    """List the microcompactions of one context."""
+    return records(ClearingRow, db, _CLEARINGS, _asked(session_id, agent_id))
+
+
 def refusals(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
 ) -> list[RefusalRow]:
@@ -119,15 +142,15 @@ WITH chosen AS (
 _ANSWERS: Final = f"""
 {_CHOSEN}
 SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens,
-    LENGTH(tools) - LENGTH(REPLACE(tools, ',', ''))
+    LENGTH(tools) - LENGTH(REPLACE(tools, ',', '')), lowered
 FROM (
-    SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens, tools
-        FROM response
+    SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens, tools,
+        lowered FROM response
         WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
         AND (sidechain = 0 OR :agent_id IS NOT NULL)
     UNION ALL
     SELECT s.offset, s.last_offset, s.message_id, s.at, s.model, s.context_tokens,
-        s.output_tokens, s.tools
+        s.output_tokens, s.tools, 0
         FROM step s JOIN file f USING (file_id)
         WHERE f.session_id = :session_id AND s.agent_id = :agent_id AND s.offset >= :since
         AND NOT EXISTS (SELECT 1 FROM chosen)
@@ -136,7 +159,7 @@ FROM (
             ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
     UNION ALL
     SELECT r.offset, r.last_offset, r.message_id, r.at, r.model, r.context_tokens,
-        r.output_tokens, r.tools
+        r.output_tokens, r.tools, r.lowered
         FROM response r JOIN file f USING (file_id)
         WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
             SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
@@ -148,9 +171,27 @@ FROM (
 ORDER BY offset
 """
 
+NEXT_ANSWER: Final = """
+    (SELECT r.context_tokens FROM response r JOIN file o USING (file_id)
+        WHERE r.file_id = b.file_id AND r.offset > b.offset
+        AND (r.sidechain = 0 OR o.kind = 'agent')
+        AND r.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
+            WHERE n.file_id = b.file_id AND n.offset > b.offset), r.offset + 1)
+        ORDER BY r.offset LIMIT 1)
+"""
+"""What the first answer after the boundary `b` held, where it came before the next one."""
+
 _CUTS: Final = f"""
 {_CHOSEN}
-SELECT offset, uuid, at, trigger, pre_tokens, post_tokens FROM boundary
+SELECT b.offset, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens, {NEXT_ANSWER}, l.tokens
+FROM boundary b
+LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
+WHERE b.file_id = (SELECT file_id FROM chosen) ORDER BY b.offset
+"""
+
+_CLEARINGS: Final = f"""
+{_CHOSEN}
+SELECT offset, at, saved_tokens, results, attachments FROM clearing
 WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
 """
 

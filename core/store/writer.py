@@ -23,6 +23,7 @@ from .statements import (
     INSERT_BAD_LINE,
     INSERT_BOUNDARY,
     INSERT_CALL,
+    INSERT_CLEARING,
     INSERT_ESTIMATE,
     INSERT_FEEDBACK,
     INSERT_LAUNCH,
@@ -322,6 +323,7 @@ class Writer:
         for sql, rows in (
             (RESPONSE_UPSERT, facts.responses),
             (INSERT_BOUNDARY, facts.boundaries),
+            (INSERT_CLEARING, facts.clearings),
             (INSERT_API_ERROR, facts.errors),
             (INSERT_LAUNCH, facts.launches),
             (INSERT_AGENT_RETURN, facts.returns),

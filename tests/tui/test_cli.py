@@ -42,7 +42,7 @@ KEYS = {
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
-    " dropped_tokens duration_ms kept_messages summary forgotten thrash cleared_results"
+    " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary forgotten thrash cleared_results"
     " steered",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
@@ -556,7 +556,7 @@ def test_a_page_that_only_reading_finds_damaged_is_said_and_the_next_run_is_whol
     before = run("--db", str(store), "sessions", "--json").json
     with closing(sqlite3.connect(store)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        where = "SELECT rootpage FROM sqlite_schema WHERE name = 'response'"
+        where = "SELECT rootpage FROM sqlite_schema WHERE name = 'context_report'"
         (page,) = db.execute(where).fetchone()
         (size,) = db.execute("PRAGMA page_size").fetchone()
     data = bytearray(store.read_bytes())

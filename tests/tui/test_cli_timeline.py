@@ -24,6 +24,7 @@ TURN = {
     "used_ratio",
     "level",
     "growth_tokens",
+    "estimated",
     "output_tokens",
     "tool_uses",
     "message_id",
@@ -65,6 +66,7 @@ def test_every_turn_compaction_and_mark_is_told(run: Callable[..., Ended]) -> No
     assert set(turns[0]) == TURN
     (cut,) = found["compactions"]
     assert (cut["turn"], cut["pre_tokens"], cut["post_tokens"]) == (3, 190_000, 9_000)
+    assert (cut["next_answer_tokens"], cut["estimated_next_tokens"]) == (15_000, None)
     kinds = [(mark["turn"], mark["kind"]) for mark in found["marks"]]
     assert (1, "agent_started") in kinds
     assert (3, "model") in kinds
@@ -75,8 +77,8 @@ def test_every_turn_compaction_and_mark_is_told(run: Callable[..., Ended]) -> No
 def test_a_person_sees_the_picture_and_what_happened(run: Callable[..., Ended]) -> None:
     out = run("timeline", SESSION).out
     assert "█" in out
-    assert "↻ 190 k → 9 k" in out
-    assert "↻ compacted before (auto): 190 k → 9 k" in out
+    assert "↻ 190 k → 15 k" in out
+    assert "↻ compacted before (auto): 190 k → 15 k" in out
     assert "● reviewer: look it over started" in out
     assert "▲ reached warning at 81 %" in out
     assert "◇ answers from here on: sonnet 4.5" in out
@@ -114,8 +116,9 @@ def test_every_claim_is_told_with_how_it_stands(run: Callable[..., Ended]) -> No
 def test_the_lens_tells_what_was_kept_and_forgotten(run: Callable[..., Ended]) -> None:
     found = json.loads(run("lens", SESSION, "--json").out)
     assert (found["pre_tokens"], found["post_tokens"]) == (190_000, 9_000)
+    assert (found["next_answer_tokens"], found["estimated_next_tokens"]) == (15_000, None)
     assert set(found["kept"]) == set(found["forgotten"])
     ended = run("lens", SESSION)
-    assert ended.out.startswith("auto: 190 k → ≈9 k")
+    assert ended.out.startswith("auto: 190 k → 15 k")
     assert run("lens", SESSION, "--boundary", "zzz").code == 1
     assert "Our conversation" not in run("lens", SESSION).out

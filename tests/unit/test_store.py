@@ -46,6 +46,8 @@ TABLES = {
     "api_error",
     "bad_line",
     "boundary",
+    "clearing",
+    "compaction_left",
     "compaction_told",
     "definition",
     "estimate",

@@ -64,7 +64,7 @@ def test_nothing_has_no_places() -> None:
 
 def test_after_a_compaction_it_ends_with_what_that_left() -> None:
     found = settled(timeline(18_000, 170_000, cuts=(cut(2, 8_000),)))
-    assert found.ends_compacted
+    assert found.ends_resting
     assert [each.tokens for each in found.turns] == [18_000, 170_000, 8_000]
     assert found.growth(2) == 0
     answered = timeline(18_000, 9_000, cuts=(cut(1, 8_000),))

@@ -192,6 +192,8 @@ def compaction(row: CompactionRow) -> Record:
         "trigger": row.trigger,
         "pre_tokens": row.pre_tokens,
         "post_tokens": row.post_tokens,
+        "next_answer_tokens": row.next_tokens,
+        "estimated_next_tokens": row.left_tokens,
         "dropped_tokens": row.dropped_tokens,
         "duration_ms": row.duration_ms,
         "kept_messages": row.kept_messages,

@@ -11,7 +11,7 @@ from ...core.policy.policy import Origin
 from ...core.tokens import count_of
 from ..compliance_words import agent_count
 from ..composition_words import SHARE_CELLS, in_all, share_tokens, shown_parts
-from ..formats import NOTHING, age, model, moment, percent, tokens
+from ..formats import NOTHING, after_tokens, age, model, moment, percent, tokens
 from .cells import bar, fill, gauge, level, returned, session_id, shorten, since, verdict
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
@@ -144,7 +144,7 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
             each.agent_id or "",
             each.trigger or NOTHING,
             tokens(each.pre_tokens),
-            NOTHING if each.post_tokens is None else f"≈{tokens(each.post_tokens)}",
+            after_tokens(each.next_tokens, each.left_tokens, each.post_tokens),
             age(each.duration_ms),
             NOTHING if each.kept_messages is None else str(each.kept_messages),
             told_cells.too_soon(told),

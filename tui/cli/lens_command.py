@@ -78,6 +78,8 @@ def lens_record(row: CompactionRow, halves: Halves | None, prompt: str) -> dict[
         "at": time_of(row.at),
         "pre_tokens": row.pre_tokens,
         "post_tokens": row.post_tokens,
+        "next_answer_tokens": row.next_tokens,
+        "estimated_next_tokens": row.left_tokens,
         "kept": _artifacts(halves.kept) if halves else None,
         "forgotten": _artifacts(halves.lost) if halves else None,
         "summary": row.summary,

@@ -88,6 +88,8 @@ def timeline_record(session_id: str, agent_id: str | None, read: Timeline) -> Re
                 "trigger": cut.trigger,
                 "pre_tokens": cut.pre_tokens,
                 "post_tokens": cut.post_tokens,
+                "next_answer_tokens": cut.next_tokens,
+                "estimated_next_tokens": cut.left_tokens,
                 "boundary_uuid": cut.uuid,
             }
             for cut in read.cuts
@@ -99,6 +101,7 @@ def timeline_record(session_id: str, agent_id: str | None, read: Timeline) -> Re
                 "at": time_of(mark.at),
                 "what": mark.what,
                 "level": mark.level.value if mark.level else None,
+                "saved_tokens": mark.saved_tokens,
             }
             for mark in read.marks
         ],
@@ -114,6 +117,7 @@ def _turn(read: Timeline, place: int) -> Record:
         "used_ratio": read.ratio(place),
         "level": level.value if level else None,
         "growth_tokens": read.growth(place),
+        "estimated": bool(turn.lowered),
         "output_tokens": turn.output_tokens,
         "tool_uses": turn.calls,
         "message_id": turn.mark,

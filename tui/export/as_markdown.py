@@ -93,6 +93,14 @@ def _number(name: str) -> Callable[[Record], str]:
     return lambda record: _count(record[name])
 
 
+def _after(record: Record) -> str:
+    if record["next_answer_tokens"] is not None:
+        return _count(record["next_answer_tokens"])
+    left = record["estimated_next_tokens"]
+    estimate = record["post_tokens"] if left is None else left
+    return "–" if estimate is None else f"≈ {estimate:,}"
+
+
 def _share(name: str) -> Callable[[Record], str]:
     return lambda record: percent(record[name])
 
@@ -145,6 +153,6 @@ _CELLS: Final[Mapping[str, Sequence[tuple[str, Callable[[Record], str]]]]] = {
         ("At", _text("at")),
         ("Trigger", _text("trigger")),
         ("Before", _number("pre_tokens")),
-        ("After", _number("post_tokens")),
+        ("After", _after),
     ),
 }

@@ -201,7 +201,8 @@ class SessionScreen(Page):
             self._moments.clear()
             self._texts.clear()
             self._last = None
-        self._graph.show(settled(self._timeline))
+        now = self._session
+        self._graph.show(settled(self._timeline, now.context, now.last_activity_at))
         self.draw()
         self._rest()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..chain import follow_chain
 from ..changes import bytes_saved, replacing
+from ..overhead import cleared_tokens
 from ..plan import Append, Harm, Operation, Replace
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def lower_usage(view: View, operations: Sequence[Operation]) -> Operation | None
     answer = _newest(view, _taken(operations))
     saved = sum(each.tokens_saved for each in operations if _is_before(each, answer))
     recorded = max((each.context_tokens or 0 for each in answer), default=0)
+    # What was cleared in memory comes back on a resume: what it saves, the answer never saw.
+    saved -= sum(cleared_tokens(view.slots, view.entries, each) for each in answer[:1])
     if not 0 < saved < recorded:
         # Nothing that it saw goes, or it says less than that: then it is low already.
         return None

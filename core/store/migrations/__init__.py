@@ -23,6 +23,7 @@ from . import (
     m020_project_root,
     m021_client_runs,
     m023_last_lines,
+    m024_clearings,
 )
 from .known import migrations
 
@@ -49,5 +50,6 @@ __all__ = [
     "m020_project_root",
     "m021_client_runs",
     "m023_last_lines",
+    "m024_clearings",
     "migrations",
 ]

@@ -1,0 +1,82 @@
+"""Estimates of what compactions left: only the ends of a transcript are read for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..core.store.facts import FileKind
+from ..core.store.left_writer import LeftWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..core.conversation import Entry
+    from ..core.store.left_writer import Unanswered
+    from ..core.store.writer import Writer
+    from .folder import ClaudeFolder
+
+HEAD_ENTRIES: Final = 500
+"""Before a session's first answer stand some ten lines; where there are more it is no session."""
+
+
+MOST_NAMED: Final = 400
+"""Sessions of one question; SQLite takes 999 values at the least."""
+
+
+class AfterCompaction:
+    """Estimates contexts that were just compacted; it belongs to the collector's thread."""
+
+    def __init__(self, folder: ClaudeFolder, writer: Writer) -> None:
+        self._folder: Final = folder
+        self._writer: Final = LeftWriter(writer)
+
+    def look(self, only: Iterable[str] | None = None) -> frozenset[str]:
+        """Estimate every context that is not, or those named; name the sessions with new rows.
+
+        A file that cannot be read is left out: the scan tells of it.
+        """
+        named = None if only is None else set(only)
+        if named and len(named) > MOST_NAMED:
+            named = None
+        self._writer.forget_answered()
+        waiting = self._writer.unanswered(named)
+        found = []
+        for each in waiting:
+            try:
+                found.append((each, self._estimate(each)))
+            except OSError:
+                continue
+        if waiting:
+            self._writer.save(found)
+        return frozenset(each.session_id for each, _ in found)
+
+    def _estimate(self, each: Unanswered) -> int | None:
+        from ..core.after_compaction import next_request_tokens
+        from ..core.compaction.project import project
+        from .transcripts.conversation import entries_from
+
+        path = self._folder.projects / each.path
+        head = _until_answered(_own(entries_from(path), each), each.offset)
+        # What a compaction kept stands before it, and the client counts it; old ones did not.
+        begin = 0 if each.post_tokens is None else each.offset
+        read = [
+            entry for entry in _own(entries_from(path, begin), each) if entry.offset < each.read_to
+        ]
+        return next_request_tokens(head, project(read), each.post_tokens)
+
+
+def _own(entries: Iterable[Entry], each: Unanswered) -> Iterator[Entry]:
+    """Leave out the sidechains of a session's file: they are agents' (clients up to 2.0)."""
+    return (entry for entry in entries if each.kind is FileKind.AGENT or not entry.sidechain)
+
+
+def _until_answered(entries: Iterable[Entry], before: int) -> list[Entry]:
+    """List the entries up to the first answer that says what it used; none where there is none."""
+    head: list[Entry] = []
+    for entry in entries:
+        if entry.offset >= before or len(head) >= HEAD_ENTRIES:
+            return []
+        head.append(entry)
+        if entry.context_tokens:
+            return head
+    return []

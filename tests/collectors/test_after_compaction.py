@@ -1,0 +1,211 @@
+"""How full a context is right after a compaction, and after an edit in place."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.composing import read_composition
+from ctxtop.core.context import ContextState
+from ctxtop.core.fleet import read_sessions
+from ctxtop.core.store import queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.writer import Writer
+from ctxtop.core.timeline import read_timeline, settled
+from ctxtop.tui.formats import after_tokens
+
+from ..recorder import Recorder
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    JsonLine,
+    append,
+    assistant,
+    attachment,
+    boundary,
+    microcompacted,
+    summary,
+    text,
+    usage,
+    user,
+    write,
+)
+from .test_composing import Letters, linked
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.sessions import Session
+
+FIRST = 16_100
+"""What the first request held: 12,000 of system prompt and tools, a listing, and the prompt."""
+
+LISTING = 4_000
+PROMPT = 100
+
+
+def listing(at: int = 0) -> JsonLine:
+    line = attachment("skill_listing") | {"rendered": [{"content": "l" * 4 * LISTING}]}
+    return line | {"timestamp": user(at=at)["timestamp"]}
+
+
+def opening() -> list[JsonLine]:
+    return [
+        user("p" * 4 * PROMPT),
+        listing(),
+        assistant("msg_1", FIRST, content=[text("done")]),
+        user("on", at=2),
+        assistant("msg_2", 150_000, at=3),
+    ]
+
+
+class Store:
+    """A folder with one session, and what ctxtop says of it."""
+
+    def __init__(self, claude: ClaudeFolder, path: Path) -> None:
+        self.file = claude.projects / PROJECT / f"{SESSION}.jsonl"
+        self._claude, self._path = claude, path
+
+    def write(self, *lines: JsonLine) -> None:
+        write(self.file, linked(*lines))
+
+    def scan(self) -> sqlite3.Connection:
+        with closing(Writer(self._path)) as writer:
+            Collector(self._claude, writer, Recorder()).scan()
+        return open_reader(self._path)
+
+    def session(self) -> Session:
+        with closing(self.scan()) as db:
+            (found,) = read_sessions(db, 0)
+            return found
+
+    def composed(self) -> tuple[int, bool]:
+        with closing(self.scan()) as db:
+            found = read_composition(db, self._claude.projects, SESSION, counter=Letters())
+            assert sum(each.tokens for each in found.categories) == found.total_tokens
+            return found.total_tokens, found.estimated
+
+
+@pytest.fixture
+def store(claude: ClaudeFolder, tmp_path: Path) -> Iterator[Store]:
+    return Store(claude, tmp_path / "own.db")
+
+
+def test_system_prompt_tools_and_listings_are_part_of_what_a_compaction_left(store: Store) -> None:
+    cut = boundary(at=4, postTokens=900)
+    store.write(*opening(), cut, summary("s" * 4 * 600, at=5))
+    context = store.session().context
+    assert context.state is ContextState.ESTIMATED
+    # The first request without its prompt, and the 600 of the summary.
+    assert context.tokens == FIRST - PROMPT + 600
+
+
+def test_what_is_announced_again_is_not_counted_twice(store: Store) -> None:
+    lines = (*opening(), boundary(at=4, postTokens=700), summary("s" * 4 * 600, at=5))
+    store.write(*lines)
+    before = store.session().context.tokens
+    store.write(*lines, listing(6))
+    assert store.session().context.tokens == before
+
+
+def test_what_the_client_counts_beyond_the_lines_is_believed(store: Store) -> None:
+    cut = boundary(at=4, postTokens=30_000, preservedMessages={"uuids": ["a"]})
+    store.write(*opening(), cut, summary("s" * 4 * 600, at=5))
+    assert store.session().context.tokens == FIRST - PROMPT - LISTING + 30_000
+
+
+def test_the_next_answer_measures_it(store: Store) -> None:
+    lines = (*opening(), boundary(at=4, postTokens=900), summary("s" * 2_400, at=5))
+    store.write(*lines)
+    store.session()
+    append(store.file, [assistant("msg_3", 18_614, at=7)])
+    context = store.session().context
+    assert (context.tokens, context.state) == (18_614, ContextState.MEASURED)
+    with closing(store.scan()) as db:
+        assert db.execute("SELECT COUNT(*) FROM compaction_left").fetchone()[0] == 0
+
+
+def test_a_client_that_says_no_size_is_estimated_too(store: Store) -> None:
+    kept = assistant("msg_2", 150_000, at=3, content=[text("k" * 400)])
+    told = summary("s" * 4 * 600, at=5)
+    cut = boundary(at=4, preservedMessages={"uuids": [kept["uuid"]], "anchorUuid": told["uuid"]})
+    store.write(*opening()[:-1], kept, cut, told)
+    context = store.session().context
+    assert (context.tokens, context.state) == (FIRST - PROMPT + 700, ContextState.ESTIMATED)
+
+
+def test_a_first_answer_that_saw_more_than_its_file_holds_tells_no_overhead(store: Store) -> None:
+    store.write(user("on"), assistant("msg_1", 160_000), boundary(at=4, postTokens=2_500))
+    assert store.session().context.tokens == 2_500
+
+
+def test_a_page_has_one_number(store: Store) -> None:
+    store.write(*opening(), boundary(at=4, postTokens=900), summary("s" * 4 * 600, at=5))
+    session = store.session()
+    assert store.composed() == (session.context.tokens, True)
+    with closing(store.scan()) as db:
+        timeline = settled(
+            read_timeline(db, (SESSION, None), session.context),
+            session.context,
+            session.last_activity_at,
+        )
+        (row,) = queries.compactions(db, SESSION)
+    assert (timeline.turns[-1].tokens, timeline.turns[-1].lowered) == (session.context.tokens, 1)
+    assert (row.left_tokens, row.post_tokens) == (session.context.tokens, 900)
+
+
+def test_a_compaction_shows_the_next_answers_number_as_soon_as_there_is_one(store: Store) -> None:
+    cut = boundary(at=4, preTokens=999_000, postTokens=18_000)
+    store.write(*opening(), cut, summary("short", at=5), assistant("msg_3", 69_000, at=6))
+    with closing(store.scan()) as db:
+        (row,) = queries.compactions(db, SESSION)
+        (found,) = read_timeline(db, (SESSION, None), store.session().context).cuts
+    assert (row.post_tokens, row.next_tokens, row.left_tokens) == (18_000, 69_000, None)
+    assert (found.post_tokens, found.next_tokens) == (18_000, 69_000)
+    assert after_tokens(row.next_tokens, row.left_tokens, row.post_tokens) == "69 k"
+    assert after_tokens(None, 17_000, 900) == "≈17 k"
+    assert after_tokens(None, None, None) == "–"
+
+
+def lowered(to: int, *, steps: int = 1) -> JsonLine:
+    """An answer as an edit of ctxtop leaves it: the sums stay, the one step says less."""
+    step = usage(to) | {"type": "message"}
+    return assistant("msg_9", counts=usage(150_000) | {"iterations": [step] * steps}, at=9)
+
+
+def test_what_an_edit_lowered_is_estimated_until_the_next_answer(store: Store) -> None:
+    store.write(*opening(), lowered(129_410))
+    context = store.session().context
+    assert (context.tokens, context.state) == (129_410, ContextState.ESTIMATED)
+    assert store.composed() == (129_410, True)
+    with closing(store.scan()) as db:
+        turns = read_timeline(db, (SESSION, None), context).turns
+    assert [turn.lowered for turn in turns] == [0, 0, 1]
+    append(store.file, [assistant("msg_10", 131_000, at=10)])
+    context = store.session().context
+    assert (context.tokens, context.state) == (131_000, ContextState.MEASURED)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        usage(150_000),
+        usage(150_000) | {"iterations": [usage(150_000) | {"type": "message"}]},
+        usage(150_000) | {"iterations": [usage(70_000), usage(80_000)]},
+        usage(150_000) | {"iterations": []},
+    ],
+)
+def test_what_the_client_writes_itself_is_measured(store: Store, counts: JsonLine) -> None:
+    store.write(*opening(), assistant("msg_9", counts=json.loads(json.dumps(counts)), at=9))
+    assert store.session().context.state is ContextState.MEASURED
+
+
+def test_a_clearing_and_a_compaction_after_each_other(store: Store) -> None:
+    store.write(*opening(), microcompacted([], 5_000), boundary(at=4, postTokens=900))
+    assert store.session().context.tokens == FIRST - PROMPT - LISTING + max(LISTING, 900)
