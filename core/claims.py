@@ -18,6 +18,7 @@ class Source(StrEnum):
     PLUGIN = "plugin"
     STATUS_LINE = "status_line"
     ENVIRONMENT = "environment"
+    COMMAND_LINE = "command_line"
     SETTINGS = "settings"
     DEFINITION = "definition"
     SESSION_USAGE = "session_usage"
@@ -34,6 +35,7 @@ WORDS: Final = {
     Source.PLUGIN: "the client itself measured it (plugin)",
     Source.STATUS_LINE: "the client's status line said so",
     Source.ENVIRONMENT: "an environment variable of the client sets it",
+    Source.COMMAND_LINE: "the client's command line sets it (--autocompact)",
     Source.SETTINGS: "a settings file sets it",
     Source.DEFINITION: "the agent's definition sets it",
     Source.SESSION_USAGE: "this session used more than 200,000",

@@ -32,6 +32,15 @@ VARIABLES: Final = (
 """What of a client's environment decides when it compacts; nothing else of it is looked at."""
 
 
+AUTOCOMPACT: Final = "--autocompact"
+"""The client's option; its value is kept among the variables, under the option's name."""
+
+AUTO: Final = "auto"
+
+SHORTHAND_BELOW: Final = 10_000
+"""The option takes 200 for 200,000 (client 2.1.329 says so of itself)."""
+
+
 class Percent(msgspec.Struct, frozen=True):
     """A share of the effective window, 0 to 100, and who set it."""
 
@@ -70,7 +79,8 @@ def read_setup(
     """Read what holds for a model (formats 3.5; each rule tried on client 2.1.329).
 
     What settings put into the environment wins over what the client was started with, a
-    variable over a setting, and a setting for the model over one for all.
+    variable over the option of the command line, that over a setting, and a setting for the
+    model over one for all.
     """
     variables = {
         name: variable
@@ -79,7 +89,7 @@ def read_setup(
     }
     return ClientSetup(
         switched_off=_switched_off(variables, settings),
-        window=_window(variables, settings, model),
+        window=_window(variables, environment.get(AUTOCOMPACT), settings, model),
         percent=_percent(variables),
         large_disabled=_truthy(variables.get("CLAUDE_CODE_DISABLE_1M_CONTEXT")),
         max_context=_claim(variables.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS")),
@@ -110,12 +120,21 @@ def _switched_off(
 
 
 def _window(
-    variables: Mapping[str, _Variable], settings: Mapping[str, Setting], model: str | None
+    variables: Mapping[str, _Variable],
+    option: str | None,
+    settings: Mapping[str, Setting],
+    model: str | None,
 ) -> Claim | None:
     variable = _claim(variables.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW"))
     if variable and variable.tokens:
         clamped = min(max(variable.tokens, LEAST_WINDOW), MOST_WINDOW)
         return Claim(clamped, variable.source)
+    if option == AUTO:
+        return None
+    tokens = _count(_Variable(option, Source.COMMAND_LINE)) if option else None
+    if tokens:
+        tokens *= 1_000 if tokens < SHORTHAND_BELOW else 1
+        return Claim(min(max(tokens, LEAST_WINDOW), MOST_WINDOW), Source.COMMAND_LINE)
     for setting in (_of_model(settings, model), settings.get("autoCompactWindow")):
         value = setting.value if setting else None
         if isinstance(value, int) and not isinstance(value, bool) and value >= LEAST_WINDOW:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from .claims import Claim, Source
-from .client_setup import ClientSetup, read_setup
+from .client_setup import AUTOCOMPACT, ClientSetup, read_setup
 from .context import measure
-from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version
+from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version, table_window
 from .policy.layers import COMMON
 from .settings import resolve_settings
 from .store import evidence_queries, surroundings_queries
@@ -64,6 +65,8 @@ class Seen(msgspec.Struct, frozen=True):
     peak_tokens: int = 0
     limit_tokens: int | None = None
     report: Reported | None = None
+    answer_tokens: int = 0
+    """Of the last answer, after the last compaction."""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -100,9 +103,12 @@ class Evidence:
         self._own: dict[Owner, list[Compacted]] = {}
         self._of_kind: dict[Kind, list[Compacted]] = {}
         for row in facts.compacted:
-            told = Compacted(low=row.earlier_tokens or 0, high=row.pre_tokens)
+            told = Compacted(row.earlier_tokens or 0, row.pre_tokens, _armed(row))
             self._own.setdefault((row.session_id, row.agent_id), []).append(told)
-            self._of_kind.setdefault(_kind(row), []).append(told)
+            if not _declares_window(facts.environments.get(row.session_id, {})):
+                # Of another session nobody knows with which option it was started.
+                unsure = replace(told, armed=None) if told.armed else told
+                self._of_kind.setdefault(_kind(row), []).append(unsure)
         self._settings: dict[str | None, Mapping[str, Setting]] = {}
         self._setups: dict[tuple[str | None, str, str | None], ClientSetup] = {}
 
@@ -140,8 +146,7 @@ class Evidence:
         if seen.agent_id is None:
             shown = self._shown.get((seen.session_id, seen.model or ""))
         setup = self._setup(seen, name)
-        # With a window of its own for compaction the client reports that one.
-        report = seen.report if setup.window is None else None
+        report = _model_report(seen.report, setup, table_window(name, version))
         return WindowEvidence(
             model=seen.model,
             asked_model=asked,
@@ -170,6 +175,7 @@ class Evidence:
             own=tuple(own),
             report=Claim(seen.report.trigger, Source.CONTEXT_REPORT) if seen.report else None,
             others=tuple(kind),
+            counter=seen.answer_tokens,
         )
 
     def _setup(self, seen: Seen, name: str | None) -> ClientSetup:
@@ -202,6 +208,28 @@ class Evidence:
             if fits(own, trigger_tokens(window, setup, name, version))
         ]
         return explained[0] if len(explained) == 1 and setup.window is None else None
+
+
+def _armed(row: CompactedRow) -> bool | None:
+    return not row.refused if row.writes_requests else None
+
+
+def _declares_window(environment: Mapping[str, str]) -> bool:
+    return AUTOCOMPACT in environment or "CLAUDE_CODE_AUTO_COMPACT_WINDOW" in environment
+
+
+def _model_report(
+    report: Reported | None, setup: ClientSetup, known: int | None
+) -> Reported | None:
+    """Return a report that tells the model's window.
+
+    With a window of its own for compaction the client reports that one: where something sets
+    it, and where it is no size that the model comes in.
+    """
+    if report is None or setup.window is not None:
+        return None
+    is_own = known is not None and report.window not in {known, SMALL_WINDOW, LARGE_WINDOW}
+    return None if is_own else report
 
 
 def _kind(row: CompactedRow | LargeRow | SeenRow) -> Kind:

@@ -31,7 +31,7 @@ def halves_at(entries: Iterable[Entry], uuid: str) -> Halves | None:
     standing = Artifacts()
     for segment in segments(entries):
         before = artifacts_of(segment.entries, standing)
-        standing, lost = divide(before, segment.summary, segment.kept)
+        standing, lost = divide(before, segment.summary, segment.kept, segment.attached)
         if uuid in {segment.end.uuid, f"at {segment.end.offset}"}:
             return Halves(standing, lost)
     return None

@@ -37,6 +37,7 @@ SURENESS: Final = {
     Source.PLUGIN: Sureness.CERTAIN,
     Source.STATUS_LINE: Sureness.CERTAIN,
     Source.ENVIRONMENT: Sureness.CERTAIN,
+    Source.COMMAND_LINE: Sureness.CERTAIN,
     Source.SETTINGS: Sureness.CERTAIN,
     Source.DEFINITION: Sureness.CERTAIN,
     Source.SESSION_USAGE: Sureness.SEEN,

@@ -121,7 +121,7 @@ def before_boundary(entries: Sequence[Entry], summary_offset: int, summary: str)
             break
         before = artifacts_of(segment.entries, standing)
         found = before, segment
-        standing, _ = divide(before, segment.summary, segment.kept)
+        standing, _ = divide(before, segment.summary, segment.kept, segment.attached)
     if found is None:
         return None
     before, segment = found
@@ -135,7 +135,7 @@ def before_plan(entries: Sequence[Entry], stays: Sequence[str], summary: str) ->
     start = 0
     for segment in segments(chain):
         before = artifacts_of(segment.entries, standing)
-        standing, _ = divide(before, segment.summary, segment.kept)
+        standing, _ = divide(before, segment.summary, segment.kept, segment.attached)
         start = next(n for n, each in enumerate(chain) if each is segment.end) + 1
     seen = chain[start:]
     wanted = frozenset(stays)

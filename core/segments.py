@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,8 @@ class Segment(msgspec.Struct, frozen=True):
     summary: str
     """Empty where none follows before the next answer."""
     kept: tuple[Entry, ...]
+    attached: tuple[Entry, ...] = ()
+    """What the client attached before the next answer: files that it read again, or named."""
 
 
 def segments(entries: Iterable[Entry]) -> Iterator[Segment]:
@@ -43,8 +46,14 @@ def segments(entries: Iterable[Entry]) -> Iterator[Segment]:
             boundary=boundary,
             summary=_summary(chain[end + 1 : until]),
             kept=kept_by(boundary, chain[:end]),
+            attached=_attached(chain[end + 1 : until]),
         )
         start = end + 1
+
+
+def _attached(after: Iterable[Entry]) -> tuple[Entry, ...]:
+    said = takewhile(lambda entry: entry.role is not Role.ASSISTANT or entry.hidden, after)
+    return tuple(entry for entry in said if entry.type == "attachment")
 
 
 def first_copies(entries: Iterable[Entry]) -> list[Entry]:

@@ -150,6 +150,7 @@ def seen_of(row: SessionRow) -> Seen:
         peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
         limit_tokens=row.limit_tokens,
         report=_report(row, model),
+        answer_tokens=counted_of(row).answer or 0,
     )
 
 

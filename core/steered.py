@@ -22,6 +22,9 @@ class Steered(msgspec.Struct, frozen=True):
     text: str
     kept: bool | None
     """None where it is not told yet, or of an agent, which nobody looks for."""
+    tokens: int | None = None
+    """What it takes at the most, in the instructions and, of a compaction by hand, once more in
+    the context: the client shows the model what its hooks said."""
 
 
 def steered_by(
@@ -49,7 +52,7 @@ def _steered(
 ) -> tuple[Steered, ...]:
     lost = told.forgotten if told else None
     found = {
-        (each.kind, each.text): Steered(each.kind, each.text, _is_kept(each, lost))
+        (each.kind, each.text): Steered(each.kind, each.text, _is_kept(each, lost), each.tokens)
         for each in asked
         if each.session_id == row.session_id
         and each.agent_id == row.agent_id

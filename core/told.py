@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .conversation import Entry
 
-ENGINE: Final = 1
+ENGINE: Final = 2
 """Version of the rules: what an older one told is told again."""
 
 
@@ -44,15 +44,16 @@ def tell(
     """Tell of every compaction of one context, in the order of its lines.
 
     What a compaction kept stands before the next one too. Of what comes after a compaction
-    its summary alone is used: told as soon as that is there, it is told for good. A cleared
-    result counts once, in the segment where it shows first.
+    its summary is used, and what the client attached before the next answer: once that answer
+    is there, it is told for good. A cleared result counts once, in the segment where it shows
+    first.
     """
     standing = Artifacts()
     counted: set[str] = set()
     begin = None
     for segment in segments(entries):
         before = artifacts_of(segment.entries, standing)
-        standing, lost = divide(before, segment.summary, segment.kept)
+        standing, lost = divide(before, segment.summary, segment.kept, segment.attached)
         end = segment.end.offset
         cleared = cleared_in(segment.entries).union(
             *(each.tool_use_ids for each in shown if (begin or 0) <= each.offset < end)

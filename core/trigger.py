@@ -60,6 +60,9 @@ class Compacted(msgspec.Struct, frozen=True):
     """What an earlier request held, which was sent without a compaction."""
     high: int
     """The counter when the client compacted: `preTokens`."""
+    armed: bool | None = None
+    """It came before a request (True), or because the API refused one (False); None where the
+    client writes no requests down."""
 
 
 class TriggerEvidence(msgspec.Struct, frozen=True):
@@ -79,6 +82,8 @@ class TriggerEvidence(msgspec.Struct, frozen=True):
     """What `/context` drew in this session."""
     others: tuple[Compacted, ...] = ()
     """Those of other sessions of this model and version."""
+    counter: int = 0
+    """Tokens that the last answer saw: what it has passed by is no trigger any more."""
 
 
 def find_trigger(evidence: TriggerEvidence) -> Trigger:
@@ -115,9 +120,16 @@ def learn(observed: Iterable[Compacted], expected: int, window: int) -> int | No
     """Learn a trigger in tokens from automatic compactions; None where they tell nothing.
 
     The formula's value where it explains them, else the smallest counter at which the
-    client compacted. One below half the window answered a refused prompt.
+    client compacted. One below half the window answered a refused prompt, where nobody knows
+    that it did not.
     """
-    told = [each for each in observed if window * HALF < each.high <= window - RESERVE]
+    told = [
+        each
+        for each in observed
+        if each.armed is not False
+        and (each.armed or each.high > window * HALF)
+        and each.high <= window - RESERVE
+    ]
     if not told:
         return None
     if all(each.low < expected <= each.high for each in told):
@@ -148,11 +160,12 @@ def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
         ends = min(window, declared.tokens or window)
         yield Claim(_tokens(evidence, ends), declared.source)
     expected = _tokens(evidence, window)
-    if own := learn(evidence.own, expected, window):
+    own = learn(evidence.own, expected, window)
+    if own and own >= evidence.counter:
         yield Claim(own, Source.SESSION_COMPACTION)
     elif never_armed(evidence.own, expected, window):
         yield Claim(None, Source.SESSION_COMPACTION)
-    if evidence.report:
+    if evidence.report and (evidence.report.tokens or evidence.counter) >= evidence.counter:
         yield evidence.report
     if others := learn(evidence.others, expected, window):
         yield Claim(others, Source.OTHER_SESSIONS)

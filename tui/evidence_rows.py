@@ -48,7 +48,7 @@ _SURE: Final = {
 }
 _FILL: Final = {
     ContextState.MEASURED: "the last answer's input: fresh, written to and read from the cache",
-    ContextState.ESTIMATED: "the client's own estimate at the compaction; the next answer tells",
+    ContextState.ESTIMATED: "estimated since a compaction or an edit; the next answer measures it",
     ContextState.UNKNOWN: "no answer yet",
 }
 

@@ -11,7 +11,7 @@ from ..core import thrash
 from .compaction_rows import cut_words, when_words
 from .formats import bar, fit, fit_right, middle, one_line, percent, plural, tokens
 from .sections import Listing, heading, lines, quiet
-from .told_lines import refilled, use_words
+from .told_lines import refilled, steering_cost, use_words
 from .widgets.row_list import Row
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Kind:
     kept: int | None
     """None while what was kept is looked up."""
     forgotten: int
+    note: str = ""
 
 
 def kinds_of(told: Told | None, halves: Halves | None, asked: Sequence[Steered]) -> list[Kind]:
@@ -62,7 +63,8 @@ def kinds_of(told: Told | None, halves: Halves | None, asked: Sequence[Steered])
     if asked:
         things = tuple(Thing(one_line(item.text), None, item.kept) for item in asked)
         lost = sum(1 for item in asked if item.kept is False)
-        found.append(Kind("asked to keep", things, len(asked) - lost, lost))
+        kept = len(asked) - lost
+        found.append(Kind("asked to keep", things, kept, lost, steering_cost(asked)))
     if halves is not None:
         found += [
             Kind(
@@ -192,7 +194,7 @@ def _size(label: str, size: int | None, sign: str, window: int, room: int, style
 
 def _kind(kind: Kind) -> Content:
     kept = "" if kind.kept is None else f", {kind.kept:,} kept"
-    return heading(kind.name) + quiet(f"  {kind.forgotten:,} forgotten{kept}")
+    return heading(kind.name) + quiet(f"  {kind.forgotten:,} forgotten{kept}{kind.note}")
 
 
 def _thing(thing: Thing, width: int) -> Content:

@@ -59,9 +59,15 @@ def steered_lines(items: Sequence[Steered]) -> Iterator[tuple[str, str]]:
     """Tell what a compaction was asked to keep, and what of it was not kept."""
     if items:
         lost = [one_line(item.text) for item in items if item.kept is False]
-        told = f"{plural(len(items), 'thing')}, {len(lost)} not kept" if lost else None
-        yield "asked to keep", told or plural(len(items), "thing")
+        said = plural(len(items), "thing") + (f", {len(lost)} not kept" if lost else "")
+        yield "asked to keep", said + steering_cost(items)
         yield from _under("not kept", lost[:SAID_SHOWN])
+
+
+def steering_cost(items: Sequence[Steered]) -> str:
+    """Say how many tokens it took to ask; empty where nobody counted them."""
+    known = [item.tokens for item in items if item.tokens is not None]
+    return f", at most {tokens(sum(known))} tokens" if known else ""
 
 
 def _under(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

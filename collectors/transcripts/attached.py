@@ -47,6 +47,14 @@ _SAID_IN: Final = (
 _FILE_HEAD: Final = "Contents of "
 """How each memory file begins in the text that shows them all (client 2.1.329)."""
 
+_REFERENCE: Final = "compact_file_reference"
+
+_REFERENCE_SAYS: Final = (
+    "Note: {} was read before the last conversation was summarized, but the contents are too"
+    " large to include. Use Read tool if you need to access it."
+)
+"""What the model is told of a file after a compaction, where the client wrote its name alone."""
+
 _NAMED_IN: Final = ("filename", "displayPath", "path", "planFilePath")
 
 _REMINDER_CHARS: Final = 458
@@ -70,6 +78,8 @@ def attached_pieces(
         if kind in {"task_reminder", "todo_reminder"}:
             texts[0] += " " * _REMINDER_CHARS
     path = _path(attachment)
+    if kind == _REFERENCE and path and not texts[0]:
+        texts = [_REFERENCE_SAYS.format(path)]
     return tuple(
         Piece(PieceKind.ATTACHMENT, part, kind, path=named or path)
         for text in texts

@@ -12,7 +12,7 @@ from ...core.context_report import DEFERRED, ContextReport, Reported
 from ...core.store.facts import ReportFact
 from ..clean import clean_title
 from ..times import to_ms
-from .lines import decode_word
+from .lines import decode_blocks, decode_word
 
 if TYPE_CHECKING:
     from .lines import Line
@@ -27,6 +27,9 @@ _ROW: Final = re.compile(
     rf"^\| (?P<name>[^|\n]{{1,80}}?) \| (?P<tokens>{_NUMBER}) \| [\d.]+% \|$", re.MULTILINE
 )
 _UNITS: Final = {"k": 1_000, "m": 1_000_000}
+
+TYPED: Final = "## Context Usage"
+"""How the report begins that an interactive client gives the model (client 2.1.329)."""
 
 _MOST: Final = 10**9
 """Tokens; what claims more is no report."""
@@ -54,8 +57,21 @@ def read_report(offset: int, line: Line) -> ReportFact | None:
     Raises NotJsonError as `decode_word` does.
     """
     said = read_context_usage(line.context_usage) or read_context_text(decode_word(line.content))
-    if said is None:
-        return None
+    return None if said is None else _fact(offset, line, said)
+
+
+def read_typed_report(offset: int, line: Line) -> ReportFact | None:
+    """Read the line in which the model is told what `/context` printed on a person's screen.
+
+    None for any other line; raises NotJsonError as `decode_blocks` does.
+    """
+    blocks = decode_blocks(line.message.content) if line.message else []
+    text = next((block.text for block in blocks if block.type == "text" and block.text), "")
+    said = read_context_text(text) if text.startswith(TYPED) else None
+    return None if said is None else _fact(offset, line, said)
+
+
+def _fact(offset: int, line: Line, said: ContextReport) -> ReportFact:
     return ReportFact(
         offset=offset,
         at=to_ms(line.timestamp),

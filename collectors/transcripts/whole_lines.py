@@ -8,7 +8,7 @@ from ...core.store.facts import FileKind, Turn
 from ..clean import clean_title
 from ..times import to_ms
 from . import agent_returns, compressed
-from .context_report import read_report
+from .context_report import read_report, read_typed_report
 from .in_flight import INTERRUPTED
 from .inner_agents import progress_kind, read_aside, read_step
 from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
@@ -56,6 +56,8 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
             compressed.read_meta(into, offset, line)
         elif not into.is_aside(line) and (block := read_stop_block(offset, line)):
             into.stop_blocks.append(block)
+        elif not into.is_aside(line) and (report := read_typed_report(offset, line)):
+            into.reports.append(report)
         return
     blocks = decode_blocks(message.content)
     _note_turn(into, offset, line, blocks)

@@ -316,7 +316,7 @@ _KEYS: Final = (
     Key("injection.task_desc", _COUNT, 100, "characters", "of a task's description"),
     Key("injection.plan", _COUNT, 200, "characters", "of a plan"),
     Key("injection.budget", _TOKENS, 4_000, "tokens", "all that one agent is given, at the most"),
-    Key("steering.budget", _TOKENS, 2_500, "tokens", "what a compaction is told to keep"),
+    Key("steering.budget", _TOKENS, 1_000, "tokens", "what a compaction is told to keep"),
     Key("steering.again", _TOKENS, 1_500, "tokens", "what it forgot, said again with a prompt"),
     Key("prompts.reassure", Text(), TEXTS["reassure"], "", "what the model is told early"),
     Key("prompts.suggest", Text(), TEXTS["suggest"], "", "what it is told when it gets tight"),

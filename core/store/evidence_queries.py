@@ -24,6 +24,10 @@ class CompactedRow(msgspec.Struct, frozen=True):
     earlier_tokens: int | None
     """Input of the last answer but one before it."""
     pre_tokens: int
+    refused: int = 0
+    """1 where a request that nothing answered stands before it: the API refused that one."""
+    writes_requests: int = 0
+    """1 where the client writes down what it sends."""
 
 
 class LargeRow(msgspec.Struct, frozen=True):
@@ -93,7 +97,12 @@ SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_versi
         AND e.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
             WHERE p.file_id = b.file_id AND p.offset < b.offset), -1)
         ORDER BY e.offset DESC LIMIT 1) AS earlier_tokens,
-    b.pre_tokens
+    b.pre_tokens,
+    EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id
+        AND q.offset > r.last_offset AND q.offset < b.offset
+        AND q.query_source IS (SELECT a.query_source FROM request a
+            WHERE a.file_id = r.file_id AND a.request = r.request)),
+    EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id AND q.offset < r.offset)
 FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens FROM boundary
     WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid
     ORDER BY at DESC LIMIT ?) b

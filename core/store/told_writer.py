@@ -45,7 +45,8 @@ class ToldWriter:
         """List the files with compactions to tell of, the one with the newest first.
 
         A boundary whose summary is still being written is left out, until that is there or
-        the session goes on without it.
+        the session goes on without it. One that was told of before an answer followed is told
+        of again when one does: what the client attached to it is all there then.
         """
         files: dict[int, Untold] = {}
         for (
@@ -74,22 +75,26 @@ class ToldWriter:
             )
 
 
-_UNTOLD: Final = """
+_GOES_ON: Final = """(
+    EXISTS (SELECT 1 FROM response r WHERE r.file_id = {0}.file_id AND r.offset > {0}.offset)
+    OR EXISTS (SELECT 1 FROM boundary n WHERE n.file_id = {0}.file_id AND n.offset > {0}.offset))"""
+
+_UNTOLD: Final = f"""
 SELECT f.file_id, f.path, f.kind, f.session_id, f.offset, b.offset, b.uuid
 FROM boundary b JOIN file f USING (file_id)
 LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
-WHERE COALESCE(t.version, -1) < ? AND f.gone = 0 AND (
+WHERE COALESCE(t.version, -1) < 2 * ? + {_GOES_ON.format("b")} AND f.gone = 0 AND (
     EXISTS (SELECT 1 FROM summary s
         WHERE s.file_id = b.file_id AND s.kind = 'boundary' AND s.offset > b.offset)
-    OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = b.file_id AND r.offset > b.offset)
-    OR EXISTS (SELECT 1 FROM boundary n WHERE n.file_id = b.file_id AND n.offset > b.offset))
+    OR {_GOES_ON.format("b")})
 ORDER BY b.at DESC, f.path, b.offset DESC
 """
 
-_SAVE: Final = """
+# Rules of one version tell twice at the most: before an answer, and for good.
+_SAVE: Final = f"""
 INSERT INTO compaction_told (file_id, offset, version, told)
-SELECT :file_id, :offset, :version, :told WHERE EXISTS (
-    SELECT 1 FROM boundary WHERE file_id = :file_id AND offset = :offset AND uuid = :uuid)
+SELECT :file_id, b.offset, 2 * :version + {_GOES_ON.format("b")}, :told FROM boundary b
+WHERE b.file_id = :file_id AND b.offset = :offset AND b.uuid = :uuid
 ON CONFLICT DO UPDATE SET version = excluded.version, told = excluded.told
     WHERE excluded.version > compaction_told.version
 """

@@ -88,19 +88,25 @@ def counts_of(artifacts: Artifacts) -> Counts:
     )
 
 
-def divide(before: Artifacts, summary: str, kept: Iterable[Entry]) -> tuple[Artifacts, Artifacts]:
+def divide(
+    before: Artifacts, summary: str, kept: Iterable[Entry], attached: Iterable[Entry] = ()
+) -> tuple[Artifacts, Artifacts]:
     """Divide what stood before a compaction into what is still there and what is lost.
 
     A file is there when its basename is named, with its folder where several files have that
     basename; a name when it stands there whole, or a path by its last part, without regard
-    to capitals. Both are looked for in the summary and in all that the kept messages hold.
+    to capitals. Both are looked for in the summary, in all that the kept messages hold, and in
+    what the client `attached` to the summary: files that it read again, or told the model of.
     A decision, a todo or a constraint is there when it is said word for word or when most of
     its names and words stand together (`Mentions.has_sentence`), in the summary or in what
     was said in the kept messages: a tool's result says nothing.
     """
     still = tuple(kept)
     pieces = [piece for entry in still for piece in entry.pieces]
-    everything = Mentions([summary, *(text for piece in pieces for text in _texts_of(piece))])
+    more = [piece for entry in attached for piece in entry.pieces]
+    everything = Mentions(
+        [summary, *(text for piece in (*pieces, *more) for text in _texts_of(piece))]
+    )
     spoken = Mentions([summary, *(piece.text for piece in pieces if piece.kind in _SPOKEN)])
     shared = shared_basenames(use.path for use in before.files)
     listed = {todo.text for todo in artifacts_of(still).todos}

@@ -22,7 +22,9 @@ def standing_now(entries: Iterable[Entry]) -> Artifacts:
     chain = first_copies(entries)
     standing = Artifacts()
     for segment in segments(chain):
-        standing, _ = divide(artifacts_of(segment.entries, standing), segment.summary, segment.kept)
+        standing, _ = divide(
+            artifacts_of(segment.entries, standing), segment.summary, segment.kept, segment.attached
+        )
     return artifacts_of(since_last(chain), standing)
 
 

@@ -132,6 +132,44 @@ def test_branches_and_a_clear(lab: Lab, judge: Judge) -> None:
     assert sorted(map(int, filter(None, tokens))) == [14_000, 21_000, 24_000]
 
 
+def test_a_rewind_shows_what_the_client_shows(lab: Lab) -> None:
+    logs = logs_of(lab.store)
+    screen = lab.interactive(model=LARGE)
+    session_id = screen.session_id
+    for usage in (30_000, 300_000, 500_000):
+        screen.ask(f"Next {usage}. [[say:ok&&&usage:{usage}]]")
+    screen.type("/rewind")
+    screen.until(lambda: "(current)" in screen.text(), "the list")
+    screen.press("Up", "Up", "Enter")
+    screen.until(lambda: "Restore conversation" in screen.text(), "the question")
+    screen.press("Enter")
+    screen.until(lambda: "Next 500000" not in screen.text(), "the rewind")
+    status = screen.settle()
+    assert status["context_window"]["used_percentage"] == 3
+    logs.mkdir(parents=True)
+    shutil.copy(lab.status_log, logs / Log.STATUS_LINE)
+    context = lab.ctxtop().sessions[session_id].context
+    assert (context.tokens, context.state) == (30_000, ContextState.MEASURED)
+    screen.press("C-u")
+    screen.ask("Other. [[say:ok&&&usage:31000]]")
+    assert lab.ctxtop().sessions[session_id].context.tokens == 31_000
+
+
+def test_right_after_a_compaction_the_estimate_is_near_what_is_sent_next(lab: Lab) -> None:
+    file = lab.project / "shop.py"
+    file.write_text("".join(f"price_{n} = {n} * RATE\n" for n in range(100)), encoding="utf-8")
+    screen = lab.interactive(model=LARGE)
+    counted = "&&&usage:counted"
+    screen.ask(f"One. [[read:{file}{counted}]] [[bash:seq 1 900{counted}]] [[say:ok{counted}]]")
+    screen.compact()
+    estimated = lab.ctxtop().sessions[screen.session_id].context
+    screen.ask(f"Two. [[say:ok{counted}]]")
+    sent = lab.ctxtop().sessions[screen.session_id].context
+    print(f"estimated {estimated.tokens:,}, sent {sent.tokens:,}")
+    assert estimated.state is ContextState.ESTIMATED
+    assert estimated.tokens == pytest.approx(sent.tokens, rel=0.15)
+
+
 def test_a_session_that_is_opened_again(lab: Lab, judge: Judge) -> None:
     turn = lab.turn("Hi. [[bash:seq 1 9&&&usage:20000]] [[say:ok&&&usage:57500/12]]")
     judge.turn(turn)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ctxtop.core.injection.bound import most_tokens
 from ctxtop.core.summaries.steering import AGAIN, STEER
 
 from .api import FORGET
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 RULE = "You must never change the public names of the cart module."
 DECISION = "We decided to keep the prices in SQLite."
 KINDS = ("files", "decisions", "todos", "constraints")
+CLOSE = 60
+"""Tokens of what the client says before and after."""
 TOO_LONG = "once:400 prompt is too long: 210000 tokens > 200000 maximum"
 
 
@@ -95,3 +98,37 @@ def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:
     told = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
     assert rule in told
     assert AGAIN not in told
+
+
+def test_what_the_client_shows_the_model_of_it_again_is_short_and_its_cost_is_told(
+    lab: Lab,
+) -> None:
+    install(lab, PreCompact="steer", PostCompact="remember", UserPromptSubmit="remember")
+    rules = " ".join(f"You must never change the part number {n} of the shop." for n in range(40))
+    session = lab.turn(f"{rules} [[say:Understood.]]").session_id
+    asked = sent(lab.turn("/compact", resume=session), "summary").partition(STEER)[2]
+    told = compaction(lab)
+    cost = sum(each["tokens"] for each in told["steered"])
+    assert 0 < cost <= 1_000
+    assert all(each["text"].strip('"') in asked for each in told["steered"])
+    request = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
+    assert request.count(STEER) == 1, "the client's echo of what the hook said"
+    echo = request.partition(STEER)[2].partition("</local-command-stdout>")[0]
+    assert most_tokens(echo) <= 1_000 + CLOSE
+
+
+def test_a_file_that_the_client_names_again_is_not_forgotten(lab: Lab) -> None:
+    files = [lab.project / f"part_{n}.py" for n in range(3)]
+    for number, file in enumerate(files):
+        lines = (f"price_{number}_{line} = {line} * RATE" for line in range(1_500))
+        file.write_text("\n".join(lines), encoding="utf-8")
+    steps = " ".join(f"[[read:{file}]]" for file in files)
+    session = lab.turn(f"Read. {steps} [[say:Read.]]").session_id
+    lab.turn("/compact", resume=session)
+    lab.turn("More. [[say:ok]]", resume=session)
+    attached = [line["attachment"] for line in lab.transcript(session) if "attachment" in line]
+    named = {each["filename"] for each in attached if each["type"] == "compact_file_reference"}
+    again = {each["filename"] for each in attached if each["type"] == "file"}
+    assert named | again == {str(file) for file in files}
+    assert named, "what is too large is named alone"
+    assert compaction(lab)["forgotten"]["files"] == []

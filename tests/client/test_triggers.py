@@ -146,6 +146,68 @@ def test_the_environment_of_a_client_that_runs_is_seen(lab: Lab) -> None:
     assert b"hush" not in lab.store.read_bytes()
 
 
+def seen(lab: Lab, session_id: str) -> tuple[int | None, Source, int]:
+    """The trigger that ctxtop names, why, and the window beside it."""
+    context = lab.ctxtop().sessions[session_id].context
+    assert context.trigger is not None
+    return context.trigger.tokens, context.trigger.source, context.window.tokens
+
+
+def test_an_option_of_the_command_line_is_seen_and_what_context_says_typed(lab: Lab) -> None:
+    screen = lab.interactive("--autocompact", "150k", model=LARGE)
+    session_id = screen.session_id
+    screen.ask("Hi. [[say:ok&&&usage:60000]]")
+    assert seen(lab, session_id) == (117_000, Source.COMMAND_LINE, 1_000_000)
+    screen.type("/context")
+    screen.until(lambda: "Free space" in screen.text(), "the report")
+    screen.ask("More. [[say:ok&&&usage:118000]]")
+    assert lab.ctxtop().sessions[session_id].context.numbers.report == 60_000
+    screen.ask("On. [[say:ok&&&usage:30000]]")
+    after = lab.ctxtop().sessions[session_id]
+    assert after.compactions == 1
+    assert seen(lab, session_id) == (117_000, Source.COMMAND_LINE, 1_000_000)
+    screen.leave()
+    # Another store was not there while the client ran: what it left tells the same.
+    fresh = lab.ctxtop(lab.root / "fresh" / "ctxtop.db").sessions[session_id].context
+    assert fresh.trigger is not None
+    assert fresh.trigger.source is Source.SESSION_COMPACTION
+    assert 117_000 <= (fresh.trigger.tokens or 0) < 118_100
+    assert fresh.window.tokens == 1_000_000
+
+
+def test_what_context_says_typed_tells_a_trigger_that_nothing_else_does(lab: Lab) -> None:
+    screen = lab.interactive("--autocompact=120000", model=LARGE)
+    session_id = screen.session_id
+    screen.ask("Hi. [[say:ok&&&usage:60000]]")
+    screen.type("/context")
+    screen.until(lambda: "Free space" in screen.text(), "the report")
+    screen.ask("More. [[say:ok&&&usage:61000]]")
+    screen.leave()
+    assert seen(lab, session_id) == (87_000, Source.CONTEXT_REPORT, 1_000_000)
+
+
+def test_an_automatic_compaction_corrects_the_table(lab: Lab) -> None:
+    option = ("--autocompact", "120000")
+    first = lab.turn("One. [[say:ok&&&usage:86000]]", model=LARGE, more=option)
+    session = first.session_id
+    lab.turn("Two. [[say:ok&&&usage:99000]]", resume=session, model=LARGE, more=option)
+    assert seen(lab, session)[:2] == (967_000, Source.TABLE)
+    lab.turn("Three. [[say:ok&&&usage:20000]]", resume=session, model=LARGE, more=option)
+    tokens, source, window = seen(lab, session)
+    assert (source, window) == (Source.SESSION_COMPACTION, 1_000_000)
+    assert 99_000 <= (tokens or 0) < 99_000 + CLOSE
+    lab.turn("Four. [[say:ok&&&usage:150000]]", resume=session, model=LARGE)
+    assert seen(lab, session)[:2] == (967_000, Source.TABLE), "it passed that by"
+
+
+def test_a_compaction_after_a_refused_prompt_corrects_nothing(lab: Lab) -> None:
+    refused = "once:400 prompt is too long: 210000 tokens > 200000 maximum"
+    first = lab.turn("One. [[say:ok&&&usage:150000]]", model=LARGE)
+    lab.turn(f"Go on. [[{refused}&&&say:fine&&&usage:20000]]", resume=first.session_id, model=LARGE)
+    assert lab.ctxtop().sessions[first.session_id].compactions == 1
+    assert seen(lab, first.session_id)[:2] == (967_000, Source.TABLE)
+
+
 def test_the_counter_is_the_clients_own_before_each_compaction(lab: Lab) -> None:
     lab.write_settings({"autoCompactWindow": 150_000})
     first = lab.turn(

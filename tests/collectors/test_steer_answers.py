@@ -11,6 +11,7 @@ from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
 from ctxtop.collectors.plugin.call import Call
+from ctxtop.core.injection.bound import most_tokens
 from ctxtop.core.store.answer_queries import given
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
@@ -84,6 +85,23 @@ def test_what_must_survive(tmp_path: Path, session: Path) -> None:
     ]
 
 
+def test_each_thing_is_kept_with_what_it_costs(tmp_path: Path, session: Path) -> None:
+    said = steered(tmp_path, session)
+    kept(tmp_path, "steer")
+    with closing(open_reader(tmp_path / "state" / "ctxtop.db")) as db:
+        costs = [row.tokens for row in given(db, "steer")]
+    assert all(costs)
+    assert sum(filter(None, costs)) <= most_tokens(said)
+
+
+def test_it_is_short_however_much_there_is_to_keep(tmp_path: Path, session: Path) -> None:
+    append(
+        session, [user(f"You must never touch module number {n}, {'x' * 80}.") for n in range(90)]
+    )
+    said = steered(tmp_path, session)
+    assert 500 < most_tokens(said) <= 1_000
+
+
 def test_agents_that_are_at_work(tmp_path: Path, session: Path) -> None:
     now_s = NOW_MS // 1000
     write_agent(session, "a1", "", finished=None, at_s=now_s - 60, description="Review it")
@@ -138,7 +156,7 @@ def test_what_the_summary_left_out_is_said_once(tmp_path: Path, session: Path) -
     judge(tmp_path, session, f"<analysis>{RULE}</analysis> {DECISION} prices.py, round the totals")
     append(session, [boundary(), summary(f"{DECISION} prices.py, round the totals")])
     said = prompted(tmp_path, session)
-    assert said == f'{AGAIN}\nConstraints, in the user\'s words:\n- "{RULE}"'
+    assert said == f'{AGAIN}\nRules:\n- "{RULE}"'
     assert prompted(tmp_path, session) == ""
     assert kept(tmp_path, "remember") == [("constraint", f'"{RULE}"')]
 

@@ -28,6 +28,7 @@ from ..transcripts import (
     JsonLine,
     append,
     assistant,
+    attachment,
     boundary,
     summary,
     tool,
@@ -380,3 +381,21 @@ def test_a_scan_alone_tells_nothing(path: Path, collector: Collector, store: Pat
 
     assert forgot(store) == {"B1": None}
     assert telling.TELL_S < 1, "the watcher looks at what has changed in between"
+
+
+@pytest.mark.parametrize("rendered", [True, False])
+def test_files_that_the_model_is_told_of_again_are_not_forgotten(
+    path: Path, collector: Collector, store: Path, rendered: bool
+) -> None:
+    note = attachment("compact_file_reference", filename="/p/shop.py", displayPath="shop.py")
+    if rendered:
+        note["rendered"] = [{"content": "Note: /p/shop.py was read before."}]
+    again = attachment("file", filename="/p/cart.py", content={"file": {"content": "1"}})
+    work = [*read("/p/shop.py", 1), *read("/p/cart.py", 2), *read("/p/lost.py", 3)]
+    cut = boundary(uuid="b1")
+    write(path, [user("go"), *work, cut, summary("They were read.")])
+    collector.scan_and_tell()
+    assert forgot(store)["b1"] == ["/p/lost.py", "/p/cart.py", "/p/shop.py"]
+    append(path, [note, again, assistant("m9", 900, at=9)])
+    collector.scan_and_tell()
+    assert forgot(store) == {"b1": ["/p/lost.py"]}

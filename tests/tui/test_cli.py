@@ -42,7 +42,8 @@ KEYS = {
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
-    " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary forgotten thrash cleared_results"
+    " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
+    " forgotten thrash cleared_results"
     " steered",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from ctxtop.collectors.client_environment import autocompact_option
 from ctxtop.core.claims import Claim, Source
-from ctxtop.core.client_setup import NOTHING_SET, ClientSetup, Percent, read_setup
+from ctxtop.core.client_setup import AUTOCOMPACT, NOTHING_SET, ClientSetup, Percent, read_setup
 from ctxtop.core.settings import Setting
 from ctxtop.core.store.surroundings_facts import Scalar, Scope
 
@@ -120,3 +121,37 @@ def test_the_other_variables() -> None:
     assert found.large_disabled is Source.ENVIRONMENT
     assert found.max_context == Claim(300_000, Source.ENVIRONMENT)
     assert found.max_output == 8_000
+
+
+@pytest.mark.parametrize(
+    ("option", "tokens"),
+    [("130000", 130_000), ("500k", 500_000), ("200", 200_000), ("2m", 1_000_000)],
+)
+def test_the_option_of_the_command_line_stands_between_variable_and_setting(
+    option: str, tokens: int
+) -> None:
+    environment = {AUTOCOMPACT: option}
+    held: dict[str, Scalar] = {"autoCompactWindow": 300_000}
+    assert setup(held, environment).window == Claim(tokens, Source.COMMAND_LINE)
+    both = environment | {WINDOW: "400000"}
+    assert setup(held, both).window == Claim(400_000, Source.ENVIRONMENT)
+
+
+def test_the_option_auto_takes_the_setting_away() -> None:
+    assert setup({"autoCompactWindow": 300_000}, {AUTOCOMPACT: "auto"}).window is None
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["claude", "--autocompact", "150k", "--model", "opus"], "150k"),
+        (["claude", "--autocompact=AUTO"], "auto"),
+        (["claude", "--autocompact", "100000", "--autocompact", "200000"], "200000"),
+        (["claude", "-p", "--autocompact is what?"], None),
+        (["claude", "--", "--autocompact", "150k"], None),
+        (["claude", "--autocompact"], None),
+        (["claude", "--autocompact", "my secret prompt"], None),
+    ],
+)
+def test_the_option_is_found_among_the_words(words: list[str], value: str | None) -> None:
+    assert autocompact_option(words) == value

@@ -122,7 +122,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "injection.task_desc", 100),
     ("2.2", "injection.plan", 200),
     ("ours", "injection.budget", 4_000),
-    ("ours", "steering.budget", 2_500),
+    ("ours", "steering.budget", 1_000),
     ("ours", "steering.again", 1_500),
     ("002-20", "prompts.reassure", TEXTS["reassure"]),
     (

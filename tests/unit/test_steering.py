@@ -51,14 +51,14 @@ def test_it_is_written_by_kind_and_word_for_word() -> None:
     text = words(essentials(STANDING, {"/p/c.py"}, [AGENT]), STEER)
     assert text.splitlines() == [
         STEER,
-        "Constraints, in the user's words:",
+        "Rules:",
         '- "You must never push."',
         '- "Always run the tests."',
-        "Open todos:",
+        "Todos:",
         '- [in_progress] "Round the totals"',
-        "Agents that are still running:",
+        "Running agents:",
         "- reviewer a12345: Review the cart",
-        "Files that were touched, and their state:",
+        "Files:",
         "- /p/c.py (created or rewritten, failing)",
         "- /p/a.py (edited 3×)",
         "- /p/b.py (read 2×)",

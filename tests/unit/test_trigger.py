@@ -149,6 +149,21 @@ def test_a_compaction_after_a_refused_prompt_tells_no_trigger() -> None:
     assert trigger(own=(Compacted(0, 3_842),)).source is Source.TABLE
 
 
+def test_one_that_came_before_its_request_corrects_the_table_however_low_it_is() -> None:
+    own = (Compacted(86_000, 99_016, armed=True),)
+    assert trigger(LARGE, 1_000_000, own=own) == Trigger(99_016, Source.SESSION_COMPACTION)
+    refused = (Compacted(86_000, 599_016, armed=False),)
+    assert trigger(LARGE, 1_000_000, own=refused).source is Source.TABLE
+
+
+def test_what_the_session_has_passed_by_is_no_trigger_any_more() -> None:
+    own = (Compacted(86_000, 99_016, armed=True),)
+    report = Claim(87_000, Source.CONTEXT_REPORT)
+    assert trigger(LARGE, 1_000_000, own=own, report=report, counter=98_000).tokens == 99_016
+    found = trigger(LARGE, 1_000_000, own=own, report=report, counter=150_000)
+    assert (found.tokens, found.source) == (967_000, Source.TABLE)
+
+
 def test_one_that_came_at_the_windows_end_tells_that_nothing_was_armed() -> None:
     found = trigger(own=(Compacted(190_000, 196_049),))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ....core.summaries.steering import STEER, within, words
+from ....core.summaries.steering import STEER, tokens_of, within, words
 from ...standing import read_essentials
 from .. import notes
 from ..at_once import policy_at_once
@@ -44,6 +44,7 @@ def answer(call: Call) -> Reply | None:
             agent_id=agent_id or None,
             kind=item.kind.value,
             text=item.text,
+            tokens=tokens_of(item),
         )
     if not agent_id:
         # Its PostCompact judges the summary by this.
