@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ..core.cleared import cleared_for, without_cleared
 from ..core.compaction.announced import announced_again
+from ..core.compaction.limits import LARGEST_BYTES
 from ..core.compaction.project import project
 from ..core.composition import ITEMS, Composition, compose
 from ..core.context import ContextState, current
@@ -22,6 +23,7 @@ from ..core.thinking import without_dropped
 from .clean import clean_title
 from .transcripts.conversation import entries_from
 from .transcripts.sent_parts import Labels, read_request, read_shape
+from .transcripts.window import window_start
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..core.material import Counter, Thought
+
+
+WINDOW_BYTES: Final = 24_000_000
+"""Of a transcript above `LARGEST_BYTES` so much of its end is read, in about a second. A full
+window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
 
 
 class NothingToComposeError(Exception):
@@ -44,12 +51,15 @@ def read_composition(
     *,
     until: int | None = None,
     most: int = ITEMS,
+    largest: int = LARGEST_BYTES,
+    window: int = WINDOW_BYTES,
 ) -> Composition:
     """Take the context of a session, or of one of its agents, apart as it is now.
 
     Or as it was when the line at the byte offset `until` was its last. At most so many of the
     largest items are named. Counted with what was learnt on this machine, where no other
-    counter is given.
+    counter is given. Of a transcript of more than `largest` bytes only the last `window` are
+    read, and its items have no line numbers.
     Raises NothingToComposeError where it has no transcript, or one without a conversation.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
@@ -59,7 +69,9 @@ def read_composition(
     file_id, relative = found
     path = projects / relative
     try:
-        read = entries_from(path)
+        is_too_large = path.stat().st_size > largest
+        start = window_start(path, window, until) if is_too_large else 0
+        read = entries_from(path, start)
         entries = [*takewhile(lambda each: until is None or each.offset <= until, read)]
     except OSError as error:
         why = error.strerror or error
@@ -69,12 +81,16 @@ def read_composition(
         raise NothingToComposeError(f"{who} says nothing yet: {path} holds no conversation")
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
     once = CountedOnce(counter or read_estimator(db).of(model))
+    thoughts = read_thoughts(entries, once)
     now = _Now() if until is not None else _read_now(db, file_id, session_id, agent_id)
-    context = _Context(entries, sent, read_thoughts(entries, once), model, now)
+    context = _Context(entries, sent, thoughts, model, now, begins_late=is_too_large)
     material = _from_requests(db, file_id, path, context, agent_id, session_id)
     composed = compose(material or _from_transcript(context, once), once, most)
     items = tuple(replace(each, what=clean_title(each.what)) for each in composed.largest)
-    return replace(composed, largest=items)
+    if is_too_large:
+        # They were counted from where the reading began.
+        items = tuple(replace(each, line=None, superseded=None) for each in items)
+    return replace(composed, largest=items, read_bytes=window if is_too_large else None)
 
 
 class _Now(msgspec.Struct, frozen=True):
@@ -102,8 +118,12 @@ class _Context:
         thoughts: dict[str | None, Thought],
         model: str | None,
         now: _Now,
+        *,
+        begins_late: bool,
     ) -> None:
         self.entries: Final = entries
+        self.begins_late: Final = begins_late
+        """Its first entries are not the session's."""
         self.thoughts: Final = thoughts
         self._now: Final = now
         boundary = max((each.offset for each in entries if each.boundary), default=-1)
@@ -202,6 +222,8 @@ def _from_transcript(context: _Context, counter: Counter) -> Material:
 
 def _learnt_overhead(context: _Context, counter: Counter) -> int:
     """Take what the first request had beyond its messages: system prompt and tools."""
+    if context.begins_late:
+        return 0
     first = next(
         (each for each in context.entries if each.role is Role.ASSISTANT and each.context_tokens),
         None,

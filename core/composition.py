@@ -55,6 +55,9 @@ class Composition(msgspec.Struct, frozen=True):
     """Tokens of the total that belong to nothing that is known."""
     later_tokens: int
     """Estimated tokens of what came after the measured request: not in the total yet."""
+    read_bytes: int | None = None
+    """Of a transcript that is too large to be read whole only so much of its end was read: what
+    stands before it is in `unexplained`. None where all was read."""
 
 
 class _Leaf(msgspec.Struct, frozen=True):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .context import Context
     from .counter import Counted
+    from .levels import Line
     from .policy.layers import Policies
     from .settings import Setting
     from .store.evidence_queries import CompactedRow, LargeRow, SeenRow
@@ -110,7 +111,9 @@ class Evidence:
                 unsure = replace(told, armed=None) if told.armed else told
                 self._of_kind.setdefault(_kind(row), []).append(unsure)
         self._settings: dict[str | None, Mapping[str, Setting]] = {}
-        self._setups: dict[tuple[str | None, str, str | None], ClientSetup] = {}
+        self._setups: dict[tuple[str | None, str | None, str | None], ClientSetup] = {}
+        self._triggers: dict[tuple[object, ...], Trigger] = {}
+        self._lines: dict[tuple[object, ...], tuple[Line, ...]] = {}
 
     def says_the_same_as(self, other: Evidence) -> bool:
         """Say whether every context is judged as by the other."""
@@ -120,8 +123,7 @@ class Evidence:
         """Measure a context against its own window, its trigger and its policy's levels."""
         window = self.window_of(seen)
         trigger = self.trigger_of(seen, window)
-        policy = self._policies.of(seen.cwd)
-        return measure(counted, window, trigger, policy.lines(window, trigger.tokens))
+        return measure(counted, window, trigger, self._lines_of(seen, window, trigger))
 
     def window_of(self, seen: Seen) -> Window:
         """Decide a context's window in tokens."""
@@ -129,7 +131,13 @@ class Evidence:
 
     def trigger_of(self, seen: Seen, window: Window) -> Trigger:
         """Decide where a context with this window is compacted by itself."""
-        return find_trigger(self._trigger_evidence(seen, window))
+        # Thousands of sessions of one model and version have the same, and learning it from
+        # the compactions of all others takes long.
+        key = self._trigger_key(seen, window)
+        found = self._triggers.get(key)
+        if found is None:
+            found = self._triggers[key] = find_trigger(self._trigger_evidence(seen, window))
+        return found
 
     def claims_of(self, seen: Seen) -> tuple[list[Claim], list[Claim]]:
         """List all that is claimed of a context's window, and of its trigger, strongest first."""
@@ -178,8 +186,30 @@ class Evidence:
             counter=seen.answer_tokens,
         )
 
+    def _trigger_key(self, seen: Seen, window: Window) -> tuple[object, ...]:
+        """Make a key that is equal where all that `_trigger_evidence` reads is equal."""
+        name = asked_large(seen.asked_model, seen.model) or seen.model
+        return (
+            name,
+            seen.client_version,
+            window.tokens,
+            self._setup(seen, name),
+            self._declared(seen),
+            tuple(self._own.get((seen.session_id, seen.agent_id), ())),
+            seen.report,
+        )
+
+    def _lines_of(self, seen: Seen, window: Window, trigger: Trigger) -> tuple[Line, ...]:
+        policy = self._policies.of(seen.cwd)
+        key = (id(policy), window.tokens, window.source, trigger.tokens)
+        found = self._lines.get(key)
+        if found is None:
+            found = self._lines[key] = policy.lines(window, trigger.tokens)
+        return found
+
     def _setup(self, seen: Seen, name: str | None) -> ClientSetup:
-        key = seen.cwd, seen.session_id, name
+        has_own = seen.session_id in self._facts.environments
+        key = seen.cwd, seen.session_id if has_own else None, name
         found = self._setups.get(key)
         if found is None:
             settings = self._settings.get(seen.cwd)

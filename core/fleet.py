@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from .store import activity_queries, agent_queries, queries, spending_queries
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .forecast import Prior
     from .policy.layers import Policies
@@ -32,6 +33,11 @@ MOST_AT_ONCE: Final = 500
 """Sessions named in one query; SQLite takes 999 values at the least."""
 
 
+LOOKS_AHEAD: Final = 2_000
+"""Sessions, besides the open ones, that are forecast: the newest. What lies ahead of a session
+takes longer to work out than all the rest, and nobody waits for one that ended long ago."""
+
+
 def read_sessions(
     db: sqlite3.Connection,
     now_ms: int,
@@ -39,11 +45,74 @@ def read_sessions(
     policies: Policies = COMMON,
 ) -> list[Session]:
     """Read every session, or only those named; live and fullest first."""
-    evidence, prior = Evidence(read_facts(db), policies), read_prior(db)
-    rows = queries.sessions(db, only)
-    sessions = [read_session(db, row, evidence, prior, now_ms) for row in rows]
-    complete = complete_sessions(db, rows, sessions, policies)
-    return sorted(complete, key=by_need)
+    found = [each for some in stream_sessions(db, now_ms, only, policies) for each in some]
+    return sorted(found, key=by_need)
+
+
+def stream_sessions(
+    db: sqlite3.Connection,
+    now_ms: int,
+    only: Iterable[str] | None = None,
+    policies: Policies = COMMON,
+) -> Iterator[list[Session]]:
+    """Read sessions a part at a time, newest activity first; of `only`, in their order."""
+    reader = SessionReader(db, Evidence(read_facts(db), policies), policies)
+    names = queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
+    for start in range(0, len(names), MOST_AT_ONCE):
+        some = names[start : start + MOST_AT_ONCE]
+        yield reader.read(some, now_ms, looks_ahead=only is not None or start < LOOKS_AHEAD)
+
+
+class SessionReader:
+    """Reads sessions by name; what it asks the whole store for is asked once."""
+
+    def __init__(self, db: sqlite3.Connection, evidence: Evidence, policies: Policies) -> None:
+        self._db: Final = db
+        self._evidence: Final = evidence
+        self._policies: Final = policies
+
+    @cached_property
+    def _prior(self) -> Prior:
+        return read_prior(self._db)
+
+    @cached_property
+    def _watched(self) -> frozenset[str]:
+        from .compliance_reader import watched_sessions  # only where there are agents
+
+        return watched_sessions(self._db, self._policies)
+
+    def read(self, names: Sequence[str], now_ms: int, *, looks_ahead: bool = True) -> list[Session]:
+        """Read these sessions, at most MOST_AT_ONCE, in the order of their names.
+
+        Without `looks_ahead` only those that are open get their outlook.
+        """
+        db = self._db
+        places = {name: place for place, name in enumerate(names)}
+        rows = queries.sessions(db, names)
+        rows.sort(key=lambda row: places[row.session_id])
+        measured = [make_session(row, self._evidence, now_ms) for row in rows]
+        sessions = [
+            look_at_past(db, row.file_id, session, self._prior)
+            if looks_ahead or session.live
+            else session
+            for row, session in zip(rows, measured, strict=True)
+        ]
+        complete = complete_sessions(db, rows, sessions, self._policies)
+        return self._count_failed(complete)
+
+    def _count_failed(self, sessions: list[Session]) -> list[Session]:
+        """Count the agents of each session that did not compress their results."""
+        with_agents = {each.session_id for each in sessions if each.agents}
+        watched = sorted(with_agents & self._watched) if with_agents else []
+        failed: Counter[str] = Counter()
+        if watched:
+            agents = measure_agents(self._db, sessions, watched, self._policies)
+            failed.update(
+                each.session_id
+                for each in rule_agents(self._db, agents, watched, self._policies)
+                if each.ruling and each.ruling.failed
+            )
+        return [replace(each, agents_failed=failed[each.session_id]) for each in sessions]
 
 
 def complete_sessions(
@@ -52,18 +121,17 @@ def complete_sessions(
     sessions: Sequence[Session],
     policies: Policies,
 ) -> list[Session]:
-    """Say of sessions what is asked for many of them at once."""
+    """Say of sessions what they are at and what they cost; asked for many of them at once."""
     told = {
         row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
     }
     spent: dict[str, list[SpendingRow]] = {}
     for spending in spending_queries.spending(db, [each.session_id for each in sessions]):
         spent.setdefault(spending.session_id, []).append(spending)
-    complete = [
+    return [
         _at_work(session, told.get(row.file_id), spent.get(session.session_id, []), policies)
         for row, session in zip(rows, sessions, strict=True)
     ]
-    return count_failed(db, complete, policies)
 
 
 def _at_work(
@@ -78,34 +146,9 @@ def _at_work(
     )
 
 
-def count_failed(
-    db: sqlite3.Connection, sessions: list[Session], policies: Policies
-) -> list[Session]:
-    """Say of each session how many of its agents did not compress their results."""
-    with_agents = {each.session_id for each in sessions if each.agents}
-    if not with_agents:
-        return [replace(each, agents_failed=0) for each in sessions]
-    from .compliance_reader import watched_sessions  # only where there are agents
-
-    watched = sorted(with_agents & watched_sessions(db, policies))
-    failed: Counter[str] = Counter()
-    for start in range(0, len(watched), MOST_AT_ONCE):
-        some = watched[start : start + MOST_AT_ONCE]
-        agents = measure_agents(db, sessions, some, policies)
-        failed.update(
-            each.session_id
-            for each in rule_agents(db, agents, some, policies)
-            if each.ruling and each.ruling.failed
-        )
-    return [replace(each, agents_failed=failed[each.session_id]) for each in sessions]
-
-
-def read_session(
-    db: sqlite3.Connection, row: SessionRow, evidence: Evidence, prior: Prior, now_ms: int
-) -> Session:
-    """Say of a session's row what it means at `now_ms`, and what lies ahead of it."""
-    session = make_session(row, evidence, now_ms)
-    growth = read_growth(db, row.file_id)
+def look_at_past(db: sqlite3.Connection, file_id: int, session: Session, prior: Prior) -> Session:
+    """Read how a session's context grew, and what that says of what lies ahead."""
+    growth = read_growth(db, file_id)
     trail = [step.tokens for step in growth if step.tokens is not None]
     return replace(
         session,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .evidence import NO_EVIDENCE, Evidence, read_facts
-from .fleet import MOST_AT_ONCE, by_need, complete_sessions, read_session
-from .forecast import Prior
+from .fleet import LOOKS_AHEAD, MOST_AT_ONCE, SessionReader, by_need
 from .levels import urgency
-from .outlook import read_prior
 from .policy.layers import COMMON
 from .sessions import ACTIVE_MS, Session, Status
 from .store import queries, warning_queries
@@ -17,11 +15,13 @@ from .warning_log import read_log
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from .policy.layers import Policies
-    from .store.rows import SessionRow
     from .warning_log import ContextWarning
+
+FIRST_PART: Final = 500
+"""Sessions of the first view: more than any screen shows, and read within half a second."""
 
 
 class FleetReader:
@@ -32,12 +32,19 @@ class FleetReader:
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
         self._evidence = NO_EVIDENCE
-        self._policies = COMMON
+        self._reader: SessionReader | None = None
         self._defined: object = None
         """How the definitions stood by which agents were judged."""
-        self._prior = Prior()
+        self._unread: list[str] = []
+        self._part = FIRST_PART
+        self._looks_ahead: set[str] = set()
         self._logged = warning_queries.last_id(db)
         self._untold: list[ContextWarning] = []
+
+    @property
+    def unread(self) -> int:
+        """Sessions that are still to be read: of many only the most important come at once."""
+        return len(self._unread)
 
     def read(
         self, changed: Iterable[str] | None, now_ms: int, policies: Policies = COMMON
@@ -45,20 +52,44 @@ class FleetReader:
         """Read the sessions that changed, or all (None); the list is in order of need.
 
         A window is judged by what all sessions show, and an agent by its definition: new
-        evidence, another definition or a new policy reads them all again.
+        evidence, another definition or a new policy reads them all again. Of many sessions
+        one call reads a part, the open and the newest ones first; until `unread` is 0 the
+        others are missing, or are as they were.
         """
         evidence = Evidence(read_facts(self._db), policies)
         defined = definitions_mark(self._db)
         is_same = evidence.says_the_same_as(self._evidence) and defined == self._defined
-        if changed is None or not is_same:
-            self._evidence, self._policies, self._defined = evidence, policies, defined
-            self._prior = read_prior(self._db)
-            self._sessions = self._made(queries.sessions(self._db), now_ms)
-        else:
-            stale = set(changed) | self._no_longer_sure(now_ms)
-            for some in _in_parts(sorted(stale)):
-                self._sessions |= self._made(queries.sessions(self._db, some), now_ms)
+        if changed is None or not is_same or self._reader is None:
+            self._evidence, self._defined = evidence, defined
+            self._reader = SessionReader(self._db, evidence, policies)
+            self._begin_again()
+        elif stale := set(changed) | self._no_longer_sure(now_ms):
+            self._read(self._reader, sorted(stale), now_ms)
+        self._read_on(self._reader, now_ms)
         return tuple(sorted(self._sessions.values(), key=by_need))
+
+    def _begin_again(self) -> None:
+        names = dict.fromkeys(queries.open_sessions(self._db))
+        names |= dict.fromkeys(queries.newest_sessions(self._db))
+        self._sessions = {name: each for name, each in self._sessions.items() if name in names}
+        self._unread = list(names)
+        self._part = FIRST_PART
+        self._looks_ahead = set(self._unread[:LOOKS_AHEAD])
+
+    def _read_on(self, reader: SessionReader, now_ms: int) -> None:
+        """Read the next part; each is twice as large as the one before."""
+        part, self._unread = self._unread[: self._part], self._unread[self._part :]
+        self._part *= 2
+        ahead = [name for name in part if name in self._looks_ahead]
+        self._read(reader, ahead, now_ms)
+        self._read(reader, part[len(ahead) :], now_ms, looks_ahead=False)
+
+    def _read(
+        self, reader: SessionReader, names: list[str], now_ms: int, *, looks_ahead: bool = True
+    ) -> None:
+        for some in _in_parts(names):
+            found = reader.read(some, now_ms, looks_ahead=looks_ahead)
+            self._sessions |= {session.session_id: session for session in found}
 
     def new_warnings(self) -> list[tuple[Session, ContextWarning]]:
         """Name the levels that contexts reached and that were logged since we last asked.
@@ -87,13 +118,8 @@ class FleetReader:
         return at is not None and at >= self._since and found.warning.cleared_by is None
 
     def is_sure(self, now_ms: int) -> bool:
-        """Say whether time alone has changed nothing that was read."""
-        return not self._no_longer_sure(now_ms)
-
-    def _made(self, rows: Sequence[SessionRow], now_ms: int) -> dict[str, Session]:
-        made = [read_session(self._db, row, self._evidence, self._prior, now_ms) for row in rows]
-        complete = complete_sessions(self._db, rows, made, self._policies)
-        return {session.session_id: session for session in complete}
+        """Say whether time alone has changed nothing that was read, and all was read."""
+        return not self._unread and not self._no_longer_sure(now_ms)
 
     def _no_longer_sure(self, now_ms: int) -> set[str]:
         """Sessions that were live only because they wrote, and that was too long ago."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -83,6 +84,7 @@ _FAMILY: Final = re.compile(r"claude-(?P<family>[a-z0-9-]+?)(?:-latest|-v\d+|[-@
 _ALIASES: Final = frozenset({"opus", "sonnet", "haiku", "fable", "mythos"})
 
 
+@lru_cache(maxsize=256)  # asked for each session, and few versions are in use
 def parse_version(text: str | None) -> Version | None:
     """Read a client's version, `2.1.329` or `2.1.329-beta`; None where it is none."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", text or "")
@@ -94,6 +96,7 @@ def known_model(model: str | None) -> Known | None:
     return _TABLE.get(family_of(model or "") or "")
 
 
+@lru_cache(maxsize=256)
 def family_of(model: str) -> str | None:
     """Name a model's family and version, as in "opus-4-6"; None for what is no Claude model."""
     found = _FAMILY.search(model.removesuffix(LARGE_MARK))

@@ -26,7 +26,10 @@ def in_all(found: Composition) -> str:
     how = "as its requests were sent" if found.source is Source.REQUESTS else "by its transcript"
     later = f", then ≈{tokens(found.later_tokens)} more" if found.later_tokens else ""
     sign = "≈" if found.estimated else ""
-    return f"{sign}{tokens(found.total_tokens)} tokens in context ({sure}), {how}{later}"
+    cut = ""
+    if found.read_bytes is not None:
+        cut = f"; of the large transcript only the last {found.read_bytes / 1e6:,.0f} MB were read"
+    return f"{sign}{tokens(found.total_tokens)} tokens in context ({sure}), {how}{later}{cut}"
 
 
 def shown_parts(share: Share) -> list[Share]:

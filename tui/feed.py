@@ -270,7 +270,7 @@ class Feed:
             version = -1
             opened = _inode(self._places.store)
             while not self._stop.is_set() and _inode(self._places.store) == opened:
-                poked = self._poke.wait(TICK_S)
+                poked = self._poke.wait(0 if reader.unread else TICK_S)
                 self._poke.clear()
                 self._answer(db)
                 if not self._taken.is_set():
@@ -305,6 +305,7 @@ class Feed:
             lag_s=lag_s,
             scanned=scanned,
             saves=pane.saves.read(sessions, now_ms, policies),
+            unread=reader.unread,
         )
         self._drawn.clear()
         self._taken.clear()

@@ -26,6 +26,8 @@ def standing_of(source: str, state: State, view: View | None, scan: str, notes: 
     if view is None:
         return Standing(source=source, state=state, scan=scan, notes=notes)
     sessions = view.sessions
+    if view.unread and not scan:
+        scan = f"read {len(sessions):,} of {len(sessions) + view.unread:,} sessions"
     return Standing(
         source=source,
         state=state,

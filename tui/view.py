@@ -36,3 +36,5 @@ class View:
     """The first scan is over: what is not here does not exist."""
     saves: SavesReport | None = None
     """None before the first look at them."""
+    unread: int = 0
+    """Sessions that are known but not read yet: of many the newest come first."""

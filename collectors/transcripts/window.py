@@ -24,13 +24,17 @@ def read_window(path: Path, most: int = WINDOW_BYTES) -> list[Entry]:
     where the reading begins. Raises OSError where the file cannot be read.
     """
     own = path.parent.name != "subagents"
-    entries = entries_from(path, _start(path, most))
+    entries = entries_from(path, window_start(path, most))
     return [entry for entry in entries if not (own and entry.sidechain)]
 
 
-def _start(path: Path, most: int) -> int:
+def window_start(path: Path, most: int, end: int | None = None) -> int:
+    """Find the first line of the last `most` bytes before `end`, or before the file's end.
+
+    Raises OSError where the file cannot be read.
+    """
     with open_regular(path) as file:
-        start = max(0, file.seek(0, 2) - most)
+        start = max(0, (file.seek(0, 2) if end is None else end) - most)
         file.seek(start)
         while start and (block := file.read(1 << 20)):
             place = block.find(b"\n")

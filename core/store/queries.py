@@ -37,6 +37,16 @@ def left_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
     return None if row is None else row[0]
 
 
+def open_sessions(db: sqlite3.Connection) -> list[str]:
+    """Name the sessions that a client has open, as its registry says."""
+    return [str(row[0]) for row in db.execute("SELECT session_id FROM live ORDER BY session_id")]
+
+
+def newest_sessions(db: sqlite3.Connection) -> list[str]:
+    """Name every session, newest activity first, as `fleet.by_newest` sorts them."""
+    return [str(row[0]) for row in db.execute(_NEWEST_SESSIONS)]
+
+
 def summaries(
     db: sqlite3.Connection,
     *,
@@ -228,7 +238,7 @@ ADDITIONS: Final = {
 # the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
 # another model saw tells nothing of this one's window.
 _SESSIONS: Final = """
-WITH base AS (
+WITH base AS MATERIALIZED (
     SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
         (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
             AS answered,
@@ -306,6 +316,15 @@ LEFT JOIN measurement m ON v.session_id IS NOT NULL AND (m.part_id, m.offset) = 
     AND m.at > MAX(COALESCE(r.at, 0), COALESCE(b.at, 0)) AND m.at >= COALESCE(v.started_at, 0)
 LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
     (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
+"""
+
+# Of a session that stands in two folders (/cd moved it) the newer file counts.
+_NEWEST_SESSIONS: Final = """
+SELECT f.session_id FROM file f LEFT JOIN session s USING (file_id)
+WHERE f.kind = 'session' AND NOT EXISTS (
+    SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
+        AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+ORDER BY COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) DESC, f.session_id
 """
 
 # A session that stands in two folders (/cd moved it) has its boundaries twice.

@@ -145,6 +145,34 @@ def test_both_sources_say_the_same(claude: ClaudeFolder, tmp_path: Path) -> None
         assert count / 4_000 == pytest.approx(tokens(projected)[name] / known, abs=0.002), name
 
 
+def test_of_a_transcript_above_the_limit_only_the_end_is_read(
+    claude: ClaudeFolder, tmp_path: Path
+) -> None:
+    early = [user("early " * 500), assistant("msg_0", 3_000, content=[text("first " * 500)])]
+    late = [user("late " * 100), assistant("msg_1", 9_000, content=[text("second")])]
+    late += [user("more")]
+    path = claude.projects / PROJECT / f"{SESSION}.jsonl"
+    write(path, linked(*early, *late))
+    size = path.stat().st_size
+    store = tmp_path / "large.db"
+    with closing(Writer(store)) as writer:
+        Collector(claude, writer, Recorder()).scan()
+    with closing(open_reader(store)) as db:
+        whole = read_composition(db, claude.projects, SESSION, counter=Letters(), largest=size)
+        found = read_composition(
+            db, claude.projects, SESSION, counter=Letters(), largest=size - 1, window=2_000
+        )
+    assert (whole.total_tokens, whole.read_bytes) == (9_000, None)
+    assert (found.total_tokens, found.read_bytes) == (9_000, 2_000)
+    assert "early" in " ".join(item.what for item in whole.largest)
+    said = " ".join(item.what for item in found.largest)
+    assert "late" in said
+    assert "early" not in said
+    assert {item.line for item in found.largest} == {None}
+    assert found.unexplained > whole.unexplained
+    assert sum(tokens(found).values()) == 9_000
+
+
 def test_each_text_is_named(claude: ClaudeFolder, tmp_path: Path) -> None:
     found = composed(claude, tmp_path, *session())
     shares = {each.name: each for each in found.categories}

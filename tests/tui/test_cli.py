@@ -205,6 +205,23 @@ def test_json_has_the_keys_of_the_contract_in_order(
         assert list(record) == KEYS[command].split()
 
 
+def test_sessions_are_printed_the_same_in_parts(
+    run: Callable[..., Ended], config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run("sessions", "--json").out
+    for part in (1, 2):
+        monkeypatch.setattr("ctxtop.core.fleet.MOST_AT_ONCE", part)
+        assert run("sessions", "--json").out == whole
+    assert whole == json.dumps(json.loads(whole), ensure_ascii=False, indent=2) + "\n"
+    assert len(json.loads(whole)) > 2
+
+
+def test_no_sessions_are_an_empty_list(run: Callable[..., Ended], config: Path) -> None:
+    for path in config.rglob("*.jsonl"):
+        path.unlink()
+    assert run("sessions", "--json").out == "[]\n"
+
+
 def test_sessions_say_how_full_they_are(run: Callable[..., Ended], config: Path) -> None:
     hostile, compacted, full = run("sessions", "--json").json
     assert [hostile["session_id"], compacted["session_id"], full["session_id"]] == [

@@ -106,6 +106,26 @@ async def test_a_click_on_a_heading_marks_and_a_double_click_folds(demo: Stage) 
         assert marked_row(it).startswith("▸ ")
 
 
+async def test_a_long_list_is_laid_out_a_page_at_a_time(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxtop.tui.widgets.session_pane.PAGE", 7)
+    async with opened(demo) as it:
+        assert len(it.titles()) == 19
+        *names, more = it.rows()
+        assert len(names) == 7
+        assert "12 more" in it.rows()[more]
+        await it.press("G", "y", "space", "b", "left", "c")
+        assert it.app.fleet.marked is None
+        await it.press("enter")
+        assert len(it.rows()) == 15
+        # The mark stands on the first of the new rows.
+        assert it.pane("sessions").rows.highlighted == 7
+        assert it.app.fleet.marked == it.app.fleet.shown[7].session_id
+        await it.press("G", "enter")
+        assert len(it.rows()) == 19
+
+
 async def test_space_marks_several_and_y_copies_all_their_ids(demo: Stage) -> None:
     async with opened(demo) as it:
         await it.press("space", "j", "j", "space")

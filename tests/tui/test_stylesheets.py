@@ -1,4 +1,4 @@
-"""The stylesheets: Textual merges all of them into one for the app, where ids are not unique."""
+"""The stylesheets: Textual merges them, and ids are not unique in the whole app."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from .client_commands import hook, statusline
 from .compact_command import compact
 from .diff_command import diff
 from .emit import emit as _emit
+from .emit import emit_parts
 from .export_command import export
 from .findings_command import findings
 from .hooks_commands import hooks
@@ -114,11 +115,12 @@ def scan(context: click.Context, *, bad: bool) -> int:
 def sessions(context: click.Context) -> int:
     """List the sessions and how full each context is. Newest activity first."""
     with open_reading(chosen(context)) as found:
-        listed = found.sessions()
-        return _emit(
+        return emit_parts(
             context,
-            records.of_sessions(found, listed),
-            lambda: _table().sessions(listed, found.now_ms) or _nothing(found, "sessions"),
+            (records.of_sessions(found, some) for some in found.stream_sessions()),
+            lambda: (
+                _table().sessions(found.sessions(), found.now_ms) or _nothing(found, "sessions")
+            ),
         )
 
 

@@ -83,6 +83,10 @@ class Reading(msgspec.Struct, frozen=True):
         found = fleet.read_sessions(self.db, self.now_ms, _one(only), self.policies)
         return sorted(found, key=fleet.by_newest)
 
+    def stream_sessions(self) -> Iterator[list[Session]]:
+        """Every session, a part at a time, newest activity first."""
+        return fleet.stream_sessions(self.db, self.now_ms, None, self.policies)
+
     def agents(self, only: str | None = None) -> list[Agent]:
         """The agents of every session, or of the one named, newest activity first."""
         found = fleet.read_agents(self.db, self.sessions(only), _one(only), self.policies)

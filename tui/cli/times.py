@@ -16,4 +16,4 @@ def time_of(at_ms: int | None) -> str | None:
         moment = _EPOCH + timedelta(milliseconds=at_ms)
     except OverflowError:
         return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"

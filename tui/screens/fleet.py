@@ -23,7 +23,7 @@ from ..widgets.filter_bar import FilterBar
 from ..widgets.key_line import KeyLine
 from ..widgets.lower_panes import PANES, LowerPanes
 from ..widgets.row_list import RowList, Rows
-from ..widgets.session_pane import SessionPane
+from ..widgets.session_pane import MORE, SessionPane
 from ..widgets.status_line import State, StatusLine
 from ..widgets.trouble_line import TroubleLine
 from .arranging import ARRANGING_KEYS, Arranging
@@ -327,7 +327,13 @@ class FleetScreen(Arranging, Zooming):
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
         pane = event.pane
-        if isinstance(pane, SessionPane) and pane.project is not None:
+        if isinstance(pane, SessionPane) and event.key == MORE:
+            first_new = len(pane.shown) - 1
+            pane.show_more()
+            self._drawn = ()
+            self.draw()
+            pane.rows.highlighted = first_new
+        elif isinstance(pane, SessionPane) and pane.project is not None:
             self.how = self.how.fold(pane.project, folded=pane.project not in self.how.folded)
         elif pane.id in {"sessions", "fills"} or event.key == LEADER:
             session = self._session(self.marked)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from textual.content import Content
+
 from ..selection import HEADING, Heading
 from ..session_columns import lay_out
 from ..session_rows import Flags, heading_line, session_line
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from ..selection import Arrangement, Entry, Order
     from ..session_columns import Layout
 
+PAGE: Final = 1_000
+"""Rows that are laid out at a time: nobody reads further, and each costs time at every change."""
+
+MORE: Final = f"{HEADING}{HEADING}more"
+"""The key of the row that shows the next page: a heading's, of a project that cannot be."""
+
 _PLAIN: Final = Flags()
 
 
@@ -28,6 +36,7 @@ class SessionPane(RowList):
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number=number, name=name)
         self._drawn: dict[str, LateRow] = {}
+        self._most = PAGE
 
     @property
     def session_id(self) -> str | None:
@@ -39,7 +48,12 @@ class SessionPane(RowList):
     def project(self) -> str | None:
         """The project whose heading is marked."""
         key = self.key
-        return key.removeprefix(HEADING) if key and key.startswith(HEADING) else None
+        is_heading = key is not None and key.startswith(HEADING) and key != MORE
+        return key.removeprefix(HEADING) if key and is_heading else None
+
+    def show_more(self) -> None:
+        """Lay out one page more from the next drawing on."""
+        self._most += PAGE
 
     def mark_heading(self, project: str) -> None:
         """Mark a project's heading."""
@@ -56,8 +70,10 @@ class SessionPane(RowList):
                 if isinstance(entry, Heading)
                 else _line(entry, layout, how, now_ms)
             )
-            for entry in entries
+            for entry in entries[: self._most]
         ]
+        if len(entries) > self._most:
+            rows.append(_more(len(entries) - self._most))
         self._drawn = {row.key: row for row in rows}
         self.show_rows(rows)
 
@@ -72,6 +88,11 @@ class SessionPane(RowList):
 
 def _heading(heading: Heading, room: int) -> LateRow:
     return LateRow(heading.key, (heading, room), partial(heading_line, heading, room))
+
+
+def _more(count: int) -> LateRow:
+    words = f"… {count:,} more: ⏎ shows the next {min(count, PAGE):,}, / filters"
+    return LateRow(MORE, words, lambda: Content.styled(words, "$quiet"))
 
 
 def _line(session: Session, layout: Layout, how: Arrangement, now_ms: int) -> LateRow:
