@@ -189,14 +189,17 @@ class Evidence:
     def _trigger_key(self, seen: Seen, window: Window) -> tuple[object, ...]:
         """Make a key that is equal where all that `_trigger_evidence` reads is equal."""
         name = asked_large(seen.asked_model, seen.model) or seen.model
+        own = tuple(self._own.get((seen.session_id, seen.agent_id), ()))
         return (
             name,
             seen.client_version,
             window.tokens,
             self._setup(seen, name),
             self._declared(seen),
-            tuple(self._own.get((seen.session_id, seen.agent_id), ())),
+            own,
             seen.report,
+            # Only what was seen in the session itself is compared with its last answer.
+            seen.answer_tokens if own or seen.report else None,
         )
 
     def _lines_of(self, seen: Seen, window: Window, trigger: Trigger) -> tuple[Line, ...]:
