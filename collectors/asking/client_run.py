@@ -16,6 +16,7 @@ import msgspec
 from ...core.child_process import client_environment, find_program
 from ..clean import clean_path, clean_title
 from ..config_dir import config_dir as default_folder
+from ..plugin.exchange import is_session
 from .client_trust import is_trusted, state_file
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ClientRun(msgspec.Struct, frozen=True):
 
     def command(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """Return the words that are run."""
-        return (self.program, "-p", prompt, "--resume", session_id, *USER_SETTINGS)
+        return self._words(prompt, session_id, USER_SETTINGS)
 
     def run(self, prompt: str, session_id: str, at_most_s: float) -> Ran:
         """Resume a session for one prompt.
@@ -66,6 +67,8 @@ class ClientRun(msgspec.Struct, frozen=True):
         Raises NotRunError; what the client's words mean is for others to say: only the
         transcript tells whether it worked.
         """
+        if not is_session(session_id):
+            raise NotRunError(f"{clean_title(session_id)} is no id that the client resumes")
         command = self.command(prompt, session_id)
         ended = self._run(command, at_most_s)
         if (
@@ -74,11 +77,15 @@ class ClientRun(msgspec.Struct, frozen=True):
             and USER_SETTINGS[0].encode() in (ended.stderr)
         ):
             # An older client, in a folder that it trusts: it has done nothing yet.
-            command = command[: -len(USER_SETTINGS)]
+            command = self._words(prompt, session_id, ())
             ended = self._run(command, at_most_s)
         said = clean_title((ended.stderr or ended.stdout).decode("utf-8", "replace"))[:SHOWN]
         said = said or f"it said nothing, code {ended.returncode}"
         return Ran(command, clean_path(str(self.folder)), said)
+
+    def _words(self, prompt: str, session_id: str, settings: tuple[str, ...]) -> tuple[str, ...]:
+        # Behind the dashes: a prompt out of a transcript may begin like an option.
+        return (self.program, "-p", "--resume", session_id, *settings, "--", prompt)
 
     def _run(
         self, command: tuple[str, ...], at_most_s: float

@@ -121,7 +121,7 @@ def test_a_project_s_hooks_do_not_run(lab: Lab) -> None:
     assert boundaries(lab, turn.session_id) == 1
     assert not mark.exists()
     said = json.loads(ended.out)
-    assert said["command"][-2:] == ["--setting-sources", "user"]
+    assert said["command"][-4:] == ["--setting-sources", "user", "--", "/compact"]
     assert said["folder"] == str(lab.project.resolve())
 
 
@@ -178,6 +178,28 @@ def test_a_clone_inside_a_trusted_project_is_not_trusted(lab: Lab, evil: Path) -
     ended = trigger(lab, session_id)
     assert ended.code == 0, ended.err
     assert not mark.exists()
+
+
+def test_a_prompt_that_looks_like_an_option_is_a_prompt(lab: Lab) -> None:
+    """It may come out of a transcript, and the client has an option that names hooks."""
+    mark = lab.root / "option.ran"
+    hook = {"hooks": [{"type": "command", "command": f"echo ran >> {mark}"}]}
+    prompt = "--settings=" + json.dumps({"hooks": {"SessionStart": [hook]}})
+    turn = lab.turn(FILLED)
+    lab.turn(prompt, resume=turn.session_id)
+    assert mark.exists(), "the client takes it for its option"
+    mark.unlink()
+    trust(lab.config / ".claude.json", lab.project)
+    lab.new_exchanges()
+    code = "import sys; from pathlib import Path; from ctxtop.collectors.asking import client_run"
+    code += "; config, root, prompt, session = sys.argv[1:]; prepared = client_run.prepare_run"
+    code += "(root, Path(config)); print(prepared.run(prompt, session, 60).said)"
+    words = [str(lab.config), str(lab.project), prompt, turn.session_id]
+    ended = run(lab, "-P", "-c", code, *words)
+    assert ended.code == 0, ended.err
+    assert not mark.exists()
+    (asked,) = [one for one in lab.new_exchanges() if one["what"] == "answer"]
+    assert "--settings=" in json.dumps(asked["body"]["messages"][-1])
 
 
 @pytest.mark.usefixtures("terminal")

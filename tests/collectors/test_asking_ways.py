@@ -306,16 +306,17 @@ def test_a_closed_session_gets_a_run_of_its_own(
     assert (outcome.via, outcome.boundary_uuid) == (Via.CLI, "b-1")
     assert said.read_text(encoding="utf-8").splitlines() == [
         "-p",
-        "/compact keep it; $(date)",
         "--resume",
         SESSION,
         "--setting-sources",
         "user",
+        "--",
+        "/compact keep it; $(date)",
         str(tmp_path),
         "",
     ]
-    ran = (str(tmp_path / "tools" / "claude"), "-p", "/compact keep it; $(date)")
-    ran += ("--resume", SESSION, "--setting-sources", "user")
+    ran = (str(tmp_path / "tools" / "claude"), "-p", "--resume", SESSION)
+    ran += ("--setting-sources", "user", "--", "/compact keep it; $(date)")
     assert (outcome.command, outcome.folder) == (ran, str(tmp_path))
     (receipt,) = receipts(subject.store, 0)
     assert (receipt.command, receipt.folder) == (ran, str(tmp_path))
@@ -346,7 +347,7 @@ def test_a_client_that_cannot_leave_settings_out_is_run_without(
         tmp_path, monkeypatch, f"{script}echo '{BOUNDARY.strip()}' >> {subject.transcript}"
     )
     outcome = ask_to_compact(subject, Via.AUTO, "")
-    assert outcome.command[-2:] == ("--resume", SESSION)
+    assert outcome.command[1:] == ("-p", "--resume", SESSION, "--", "/compact")
     assert receipts(subject.store, 0)[0].command == outcome.command
 
 

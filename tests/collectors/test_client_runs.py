@@ -86,10 +86,25 @@ def test_a_chain_of_forks_ends(place: Place, receipt: Receipt, runs: Callable[[]
 def test_it_says_what_was_run_and_where(place: Place, receipt: Receipt) -> None:
     went = go_on("on", receipt, place, RetrySettings(max_attempts=1, initial_ms=0))
     assert went.command[1:] == (
-        *("-p", "on", "--resume", receipt.new_session_id),
-        *("--setting-sources", "user"),
+        *("-p", "--resume", receipt.new_session_id),
+        *("--setting-sources", "user", "--", "on"),
     )
     assert went.folder == place.project_root
+
+
+@pytest.mark.parametrize("session_id", ["--settings={}", "../x", "", "11111111"])
+def test_what_is_no_session_s_id_is_not_resumed(
+    place: Place, receipt: Receipt, runs: Callable[[], int], session_id: str
+) -> None:
+    went = go_on("on", replace(receipt, new_session_id=session_id), place, RetrySettings(1, 0))
+    assert (runs(), went.command) == (0, ())
+    assert "no id that the client resumes" in went.said
+
+
+def test_a_prompt_that_no_program_can_be_given_is_one_line(place: Place, receipt: Receipt) -> None:
+    went = go_on("x" * 200_000, receipt, place, RetrySettings(1, 0))
+    assert "cannot be run" in went.said
+    assert not went.answered
 
 
 def test_nothing_is_run_where_the_client_trusts_nobody(
