@@ -100,7 +100,7 @@ def keep_up(
 class _Watch:
     """One run of watching, which ends when what can be watched changes."""
 
-    def __init__(self, collector: Collector, stop: Event, may_act: Event | None) -> None:
+    def __init__(self, collector: Collector, stop: Event, may_act: Event | None = None) -> None:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop

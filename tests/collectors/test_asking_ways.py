@@ -315,8 +315,10 @@ def test_a_closed_session_gets_a_run_of_its_own(
         str(tmp_path),
         "",
     ]
-    ran = (str(tmp_path / "tools" / "claude"), "-p", "--resume", SESSION)
-    ran += ("--setting-sources", "user", "--", "/compact keep it; $(date)")
+    ran = (
+        *(str(tmp_path / "tools" / "claude"), "-p", "--resume", SESSION),
+        *("--setting-sources", "user", "--", "/compact keep it; $(date)"),
+    )
     assert (outcome.command, outcome.folder) == (ran, str(tmp_path))
     (receipt,) = receipts(subject.store, 0)
     assert (receipt.command, receipt.folder) == (ran, str(tmp_path))

@@ -13,6 +13,7 @@ from ctxtop.collectors.plugin.agent_run import given_skills, last_words, was_blo
 from ctxtop.collectors.plugin.answers import enforce
 from ctxtop.collectors.plugin.answers.enforce import answer
 from ctxtop.collectors.plugin.call import Call
+from ctxtop.collectors.regular import open_regular
 
 from ..transcripts import PROJECT, SESSION, JsonLine, assistant, text, tool_result, user, write
 
@@ -242,7 +243,7 @@ def test_the_definitions_are_not_looked_for_on_the_whole_disk(
         looked.append(str(path))
         return scandir(path)
 
-    monkeypatch.setattr(enforce.os, "scandir", counted)
+    monkeypatch.setattr("ctxtop.collectors.plugin.answers.enforce.os.scandir", counted)
     for target in ("/", tmp_path / "outside"):
         (claude / "agents").symlink_to(target)
         assert stop.asked() == ""
@@ -263,7 +264,7 @@ def test_the_definitions_are_not_looked_for_on_the_whole_disk(
 def test_a_search_for_definitions_ends(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enforce, "MOST_ENTRIES", 50)
     read: list[str] = []
-    opened = enforce.open_regular
+    opened = open_regular
 
     def counted(path: Path) -> AbstractContextManager[BinaryIO]:
         read.append(str(path))

@@ -238,11 +238,9 @@ def test_what_has_reached_a_threshold_is_above_the_target(
     preset: str, tokens: int, own: list[float]
 ) -> None:
     """The threshold and the target are of the same window, whatever the policy says of it."""
-    said = {"preset": preset} | (
-        {"threshold": [{"at": at, "level": "high", "action": "compact"} for at in own]}
-        if own
-        else {}
-    )
+    said: dict[str, Any] = {"preset": preset}
+    if own:
+        said["threshold"] = [{"at": at, "level": "high", "action": "compact"} for at in own]
     wanted, window = policy(**said), Window(tokens, Source.TABLE)
     acting = {each.name for each in wanted.thresholds if each.action in ACTING}
     lines = wanted.lines(window)
