@@ -35,7 +35,7 @@ from .asking.client_run import named_folder
 from .folder import ClaudeFolder, Trouble
 from .recovering import NothingToMendError, recover, wanted_of
 from .resuming import Place, go_on, prompt_to_send
-from .subjects import resume_folder, subject_of
+from .subjects import resume_folder, run_folder, subject_of
 from .transcripts.conversation import entries_from
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _mended(act: Act) -> Done:
         act.policy.text("recovery.resume"), act.subject.transcript, chosen.prompt
     )
     if prompt is not None:
-        place = Place(act.session.project_root, named_folder(act.folder.root), act.store)
+        place = Place(run_folder(act.session), named_folder(act.folder.root), act.store)
         went_on = go_on(prompt, receipt, place, settings.retry)
         how = "it was answered" if went_on.answered else f"not answered: {went_on.said}"
         resume = f"asked again ({how}); {resume}"
@@ -209,7 +209,7 @@ def _asked(act: Act) -> Done:
     asked = Asked(
         session_id=act.session.session_id,
         transcript=act.folder.projects / act.session.path,
-        project_root=act.session.project_root,
+        project_root=run_folder(act.session),
         folder=act.folder,
         store=act.store,
         config_dir=named_folder(act.folder.root),

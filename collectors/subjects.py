@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ..core.compaction.subject import Subject
+from .asking.client_trust import repository_of
 from .registry import read_registry
 from .transcripts.conversation import read_conversation
 from .transcripts.project_root import find_launch_folder
@@ -36,6 +38,20 @@ def resume_folder(session: Session) -> str | None:
     works_in = find_launch_folder(session.cwd, named) if session.cwd else None
     folders = [folder for folder in (works_in, session.project_root, session.cwd) if folder]
     return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
+
+
+def run_folder(session: Session) -> str | None:
+    """Return the folder in which ctxtop may start the client for a session, if it is trusted.
+
+    That is where the session began, or a worktree of the same repository that it moved into: the
+    client finds it only there. None where nobody knows where it began.
+    """
+    began, resumed = session.project_root, resume_folder(session)
+    if began is None or resumed is None or resumed == began:
+        return began
+    own = repository_of(Path(os.path.realpath(began)))
+    is_worktree = own is not None and repository_of(Path(os.path.realpath(resumed))) == own
+    return resumed if is_worktree else began
 
 
 def subject_of(

@@ -88,6 +88,7 @@ def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDon
     from ..collectors.asking.client_run import named_folder
     from ..collectors.asking.outcome import NotCompactedError, Via
     from ..collectors.plugin.exchange import is_session, unfit
+    from ..collectors.subjects import run_folder
     from .file_words import unchanged
 
     wrong = unfit(words)
@@ -99,7 +100,7 @@ def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDon
     subject = Subject(
         session_id=session.session_id,
         transcript=transcript,
-        project_root=session.project_root,
+        project_root=run_folder(session),
         folder=places.folder,
         store=places.store,
         config_dir=named_folder(places.folder.root),

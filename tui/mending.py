@@ -13,7 +13,7 @@ from ..collectors.asking.client_run import named_folder
 from ..collectors.policy_files import PolicyFiles
 from ..collectors.recovering import NothingToMendError, plan_recovery, recover, wanted_of
 from ..collectors.resuming import Place, go_on, prompt_to_send
-from ..collectors.subjects import resume_folder, subject_of
+from ..collectors.subjects import resume_folder, run_folder, subject_of
 from ..core.compaction.recovery.attempt import NotNowError
 from ..core.compaction.recovery.settings import recovery_settings
 from ..core.compaction.refused import NotAppliedError
@@ -87,7 +87,7 @@ def _go_on(done: Recovery, wanted: Wanted, patient: Patient) -> Resumed | None:
     if prompt is None or receipt is None:
         return None
     folder = named_folder(patient.places.folder.root)
-    place = Place(patient.session.project_root, folder, patient.places.store)
+    place = Place(run_folder(patient.session), folder, patient.places.store)
     return go_on(prompt, receipt, place, wanted.settings.retry)
 
 

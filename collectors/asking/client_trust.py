@@ -71,6 +71,17 @@ def is_trusted(folder: Path, state: Path) -> bool:
     )
 
 
+def repository_of(folder: Path) -> Path | None:
+    """Return the root of a folder's repository, of a worktree that of the main one; None without.
+
+    `folder` has no links in it.
+    """
+    for each in (folder, *folder.parents):
+        if os.path.lexists(each / ".git"):
+            return _main_repository(each) or each
+    return None
+
+
 def _deciding(folder: Path) -> Iterator[Path]:
     """List the folders whose record counts for this one."""
     for each in (folder, *folder.parents):

@@ -83,6 +83,7 @@ def as_record(outcome: Outcome) -> dict[str, Any]:
 
 def _subject(context: click.Context, start: str) -> Subject:
     from ...collectors.asking.ask import Subject
+    from ...collectors.subjects import run_folder
 
     with open_reading(chosen(context)) as found:
         session_id = found.session_id(start) or start
@@ -94,7 +95,7 @@ def _subject(context: click.Context, start: str) -> Subject:
     return Subject(
         session_id=session_id,
         transcript=places.folder.projects / session.path,
-        project_root=session.project_root,
+        project_root=run_folder(session),
         folder=places.folder,
         store=places.store,
         config_dir=None if places.config_dir == default else places.config_dir,
