@@ -169,7 +169,9 @@ def _planned(act: Act) -> Done:
 
 
 def _plan(act: Act) -> Plan:
-    aim = Aim(MOST_HARM, target_tokens=target_of(act.policy, act.session.context))
+    context = act.session.context
+    target = target_of(act.policy, context)
+    aim = Aim(MOST_HARM, target_tokens=target, window_tokens=context.window.tokens)
     subject = act.subject
     holder = subject.held_by(subject.session_id)
     with closing(open_reader(act.store)) as db:

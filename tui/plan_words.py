@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -43,8 +44,6 @@ HARMS: Final = (
 
 _ON_SCREEN: Final = {
     "target": "move the target further down",
-    "nothing": "allow a higher level, or keep fewer turns",
-    "futile": "let the session grow, or allow more: a higher level, fewer turns kept",
     "live": "a fork can be made at any time",
     "changed": "it is worked out again as soon as it rests",
     "thinking": "let the session finish its turn first, or take level 0",
@@ -56,9 +55,13 @@ _ON_SCREEN: Final = {
 """What to do here, where a command would say its options."""
 
 
+_OPTION: Final = re.compile(r" \((?:a smaller )?--[^)]*\)")
+"""How a refusal names the option of a command behind what it says."""
+
+
 def what_to_do(refusal: Refusal) -> str:
     """Say what to do about a refusal on the screen."""
-    return _ON_SCREEN.get(refusal.check, refusal.what_to_do)
+    return _ON_SCREEN.get(refusal.check, _OPTION.sub("", refusal.what_to_do))
 
 
 def refusal_line(refusal: Refusal) -> str:

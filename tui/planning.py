@@ -205,4 +205,5 @@ def aim_of(session: Session, asked: Asked) -> Aim:
         target_tokens=None
         if share is None
         else target_tokens(session.context.window.tokens, share),
+        window_tokens=session.context.window.tokens,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from sys import intern
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -12,6 +13,7 @@ from ..conversation import Entry, Piece, PieceKind, Role
 from ..material import read_thoughts
 from ..thinking import drops_thinking, is_of_another
 from . import plan as plans
+from .advice import advice
 from .break_even import break_even
 from .chain import kept_by
 from .limits import LARGEST_BYTES, file_refusal, line_refusal
@@ -20,7 +22,7 @@ from .overhead import opening, overhead_of
 from .plan import Harm, Plan, Refusal
 from .project import is_call, project
 from .protect import DEFAULT, Protection, kept_lines, kept_of, protect
-from .select import Aim, Selection, bind, choose, futile
+from .select import GROW, Aim, Selection, bind, choose, futile
 from .strategies.usage import with_usage
 from .view import Slot, View, digest, slim
 
@@ -104,6 +106,7 @@ class Draft:
         aim: Aim,
         refused: Iterable[Refusal],
         largest: int,
+        protection: Protection = DEFAULT,
     ) -> None:
         self._session_id: Final = session_id
         self._file: Final = file
@@ -112,6 +115,7 @@ class Draft:
         self._aim: Final = aim
         self._refused: Final = tuple(refused)
         self._largest: Final = largest
+        self._protection: Final = protection
         chosen = [] if self._refused else choose(view, aim)
         self.offered: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
         """What may be left out, one by one, in the order of the lines. What follows from it,
@@ -127,7 +131,7 @@ class Draft:
         if not refused:
             kept = [each for n, each in enumerate(self.offered) if n not in left_out]
             selection = bind(view, kept)
-            refused += [*selection.refused, *_too_little(view, selection, self._aim)]
+            refused += [*selection.refused, *self._too_little(selection, left_out)]
         operations = with_usage(view, selection.operations)
         refused += late_refusals(self._file, self._scan, self._largest)
         saved = sum(each.tokens_saved for each in selection.operations)
@@ -143,6 +147,19 @@ class Draft:
             refused=refused,
             protected=kept_of(view.slots),
         )
+
+    def _too_little(self, selection: Selection, left_out: Collection[int]) -> Iterator[Refusal]:
+        for each in _too_little(self._view, selection, self._aim):
+            if each.check == "target":
+                yield each
+            elif left_out:
+                yield replace(each, what_to_do="leave less of it out")
+            else:
+                yield replace(each, what_to_do=self._advice)
+
+    @cached_property
+    def _advice(self) -> str:
+        return advice(self._view, self._aim, self._protection)
 
 
 def draft(
@@ -161,7 +178,7 @@ def draft(
     scan = file.scan()
     view = read_view(path, file, scan, read, counter_of, protection)
     refused = refusals(view, scan, live)
-    return Draft(session_id, file, scan, view, aim or Aim(), refused, largest)
+    return Draft(session_id, file, scan, view, aim or Aim(), refused, largest, protection)
 
 
 def read_view(
@@ -410,8 +427,8 @@ def _too_little(view: View, selection: Selection, aim: Aim) -> Iterator[Refusal]
             "name a smaller --target, or a --level to take all that it allows",
         )
     elif not selection.operations:
-        yield Refusal("nothing", "nothing was found that may go", "allow more: a higher --level")
+        yield Refusal("nothing", "nothing was found that may go", GROW)
     elif any(each.level is not Harm.FILE_ONLY for each in selection.operations):
-        too_little = futile(view.tokens, selection.operations)
+        too_little = futile(view.tokens, selection.operations, aim.window_tokens)
         if too_little:
             yield too_little

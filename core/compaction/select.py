@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..models import LARGE_WINDOW, SMALL_WINDOW
 from .plan import Append, Harm, Operation, Refusal, Remove, Replace
 from .registered import STRATEGIES, Strategy
 from .strategies.thinking_after import binds_thinking, find_after
@@ -16,9 +17,15 @@ if TYPE_CHECKING:
 
     from .view import View
 
-LEAST_TOKENS: Final = 20_000
-LEAST_SHARE: Final = 0.1
-"""Of the context: what frees less than both is not worth a cold cache (compaction.md 7.5)."""
+LEAST_OF_WINDOW: Final = 0.05
+"""What frees less is not worth a cold cache: 10,000 tokens of a window of 200,000. The 20,000
+that others ask for (opencode) refused every fourth session near its trigger."""
+
+LEAST_OF_CONTEXT: Final = 0.1
+"""Of a context that fills little of a large window so much is enough (compaction.md 7.5)."""
+
+GROW: Final = "let the session grow"
+"""What to do where nothing that could be allowed frees enough."""
 
 
 class Aim(msgspec.Struct, frozen=True):
@@ -30,6 +37,8 @@ class Aim(msgspec.Struct, frozen=True):
     """Only these; all of the levels where none is named."""
     target_tokens: int | None = None
     """Of the context, to stop at; None takes all there is."""
+    window_tokens: int | None = None
+    """Of the model; None for the smallest common one that holds the context."""
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -87,16 +96,25 @@ def bind(view: View, chosen: list[Operation]) -> Selection:
     return Selection(ordered, min(changed, default=view.tokens), tuple(refused))
 
 
-def futile(before: int, operations: Iterable[Operation]) -> Refusal | None:
-    """Refuse what frees too little of the context; None where it is enough."""
+def least_tokens(before: int, window_tokens: int | None) -> int:
+    """Give the least that a plan has to free to be worth it, of a context of so many tokens."""
+    common = SMALL_WINDOW if before <= SMALL_WINDOW else LARGE_WINDOW
+    enough = max(LEAST_OF_CONTEXT * before, LEAST_OF_WINDOW * SMALL_WINDOW)
+    return round(min(LEAST_OF_WINDOW * (window_tokens or common), enough))
+
+
+def futile(
+    before: int, operations: Iterable[Operation], window_tokens: int | None = None
+) -> Refusal | None:
+    """Refuse what frees too little; None where it is enough."""
     saved = sum(each.tokens_saved for each in operations)
-    least = max(LEAST_TOKENS, round(LEAST_SHARE * before))
+    least = least_tokens(before, window_tokens)
     if saved >= least:
         return None
     return Refusal(
         "futile",
         f"it would free {saved:,} tokens, and less than {least:,} do not pay for a cold cache",
-        "let the session grow, or allow more with a higher --level",
+        GROW,
     )
 
 

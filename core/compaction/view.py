@@ -151,6 +151,20 @@ class View:
         self._long_line, self._long = 0, (b"", None)
         self._spans: Final[dict[tuple[int, str], Span]] = {}
 
+    def with_slots(self, slots: Sequence[Slot]) -> View:
+        """Give a view of the same transcript, of which nothing was changed yet."""
+        return View(
+            slots,
+            self.lines,
+            self._source,
+            self._counter,
+            model=self.model,
+            kept=self.kept,
+            entries=self.entries,
+            overhead=self.overhead,
+            torn=self.torn,
+        )
+
     @property
     def tokens(self) -> int:
         """What the conversation and what stands before it takes now, estimated."""

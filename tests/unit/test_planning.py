@@ -15,7 +15,7 @@ from ctxtop.core.compaction.planning import plan_transcript
 from ctxtop.core.compaction.project import is_call, is_result, project
 from ctxtop.core.compaction.protect import TAIL, Protection
 from ctxtop.core.compaction.registered import STRATEGIES
-from ctxtop.core.compaction.select import LEAST_TOKENS, Aim
+from ctxtop.core.compaction.select import GROW, Aim, least_tokens
 from ctxtop.core.conversation import PieceKind
 from ctxtop.core.prices import read_share
 from hypothesis import example, given, settings
@@ -115,7 +115,60 @@ def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:
     session.rest()
     plan = plan_of(session.write(tmp_path / "s.jsonl"))
     assert checks(plan) == ["futile"]
-    assert 0 < plan.before_tokens - plan.after_tokens < LEAST_TOKENS
+    assert 0 < plan.before_tokens - plan.after_tokens < least_tokens(plan.before_tokens, None)
+    assert [each.what_to_do for each in plan.refused] == [GROW]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "least"),
+    [
+        (160_000, None, 10_000),
+        (160_000, 200_000, 10_000),
+        (300_000, None, 30_000),
+        (900_000, 1_000_000, 50_000),
+        (150_000, 1_000_000, 15_000),
+        (20_000, 1_000_000, 10_000),
+        (20_000, 32_000, 1_600),
+    ],
+)
+def test_what_is_too_little_depends_on_the_window(
+    tokens: int, window: int | None, least: int
+) -> None:
+    assert least_tokens(tokens, window) == least
+
+
+def advised(path: Path, aim: Aim, protection: Protection = SHORT) -> str:
+    (refusal,) = plan_of(path, aim, protection).refused
+    return refusal.what_to_do
+
+
+def test_what_would_free_enough_is_said_and_nothing_else(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    plan = plan_of(path, Aim(Harm.SUPERSEDED))
+    assert not plan.refused
+    freed = plan.before_tokens - plan.after_tokens
+    said = advised(path, Aim(Harm.LOSSLESS))
+    assert said == f"allow level 2 (--level 2): frees ≈ {freed:,} tokens"
+    every = Protection(tool_turns=3, tail_tokens=10**6, task_tokens=10**6)
+    assert advised(path, Aim(Harm.LOSSLESS), every) == GROW
+
+
+def test_fewer_turns_to_keep_are_named_where_they_free_enough(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    aim = Aim(Harm.INPUTS)
+    few = plan_of(path, aim, Protection(3, 1_000, 1_000))
+    assert not few.refused
+    freed = few.before_tokens - few.after_tokens
+    said = advised(path, aim, Protection(10_000, 1_000, 1_000))
+    assert said == f"keep 3 turns (--keep 3): frees ≈ {freed:,} tokens"
+
+
+def test_a_target_that_is_nearly_reached_says_to_go_on(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    whole = plan_of(path, Aim(Harm.INPUTS))
+    said = advised(path, Aim(Harm.INPUTS, target_tokens=whole.before_tokens - 10))
+    freed = whole.before_tokens - whole.after_tokens
+    assert said == f"stop later (a smaller --target): frees ≈ {freed:,} tokens"
 
 
 def test_refusals_name_the_check_and_what_to_do(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ..aiming import USUAL, Aims
 from ..formats import middle, one_line
 from ..operation_rows import all_switched, items_of, switched
 from ..plan_report import plan_lines
-from ..plan_words import NOTHING
+from ..plan_words import NOTHING, what_to_do
 from ..planner import Planned, Planner, Wish
 from ..widgets.aims_bar import AimsBar
 from ..widgets.apply_bar import ApplyBar
@@ -378,6 +378,5 @@ def _head_words(item: Item) -> Content:
 def _empty(planned: Planned | None) -> str:
     if planned is None:
         return "the transcript is being read …"
-    if any(each.check in NOTHING for each in planned.plan.refused):
-        return "Nothing would go. Allow a higher level, a smaller target, or fewer turns kept."
-    return "Nothing would go."
+    refused = next((each for each in planned.plan.refused if each.check in NOTHING), None)
+    return f"Nothing would go: {what_to_do(refused)}." if refused else "Nothing would go."

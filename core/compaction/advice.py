@@ -1,0 +1,60 @@
+"""What else could be allowed where a plan frees too little: said only where it frees enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from .chain import kept_by
+from .plan import Harm
+from .protect import protect
+from .select import GROW, least_tokens, select
+from .target import MOST_HARM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .protect import Protection
+    from .select import Aim
+    from .view import View
+
+FEW_TURNS: Final = 3
+"""Of turns to keep: fewer leave the model no notion of what it is doing."""
+
+
+def advice(view: View, aim: Aim, protection: Protection) -> str:
+    """Say what to allow beyond an aim so that a plan frees enough, the least harm first.
+
+    Each way is planned for that, so it takes as long as a plan. Raises OSError.
+    """
+    least = least_tokens(view.tokens, aim.window_tokens)
+    for said, wider, kept in _ways(aim, protection):
+        freed = _freed(view, wider, kept)
+        if freed >= max(1, least):
+            return f"{said}: frees ≈ {freed:,} tokens"
+    return GROW
+
+
+def _ways(aim: Aim, protection: Protection) -> Iterator[tuple[str, Aim, Protection]]:
+    whole = replace(aim, target_tokens=None)
+    if aim.target_tokens is not None:
+        yield "stop later (a smaller --target)", whole, protection
+    levels = [] if aim.strategies else [each for each in Harm if aim.level < each < Harm.SUMMARY]
+    ways = [
+        (f"allow level {each.value} (--level {each.value})", replace(whole, level=each), protection)
+        for each in levels
+        if each is not Harm.FILE_ONLY
+    ]
+    mild = sum(each <= MOST_HARM for each in levels)
+    yield from ways[:mild]
+    if protection.tool_turns > FEW_TURNS:
+        said = f"keep {FEW_TURNS} turns (--keep {FEW_TURNS})"
+        yield said, whole, replace(protection, tool_turns=FEW_TURNS)
+    yield from ways[mild:]
+
+
+def _freed(view: View, aim: Aim, protection: Protection) -> int:
+    slots = protect(view.slots, kept_by(view.entries), protection)
+    selection = select(view.with_slots(slots), aim)
+    return 0 if selection.refused else sum(each.tokens_saved for each in selection.operations)
