@@ -58,11 +58,12 @@ class Protection(msgspec.Struct, frozen=True):
     tool_turns: int = 10
     """Answers with calls (JetBrains M = 10; regret 6.2 to 0.6 % from 5 to 10)."""
     tail_tokens: int = 20_000
-    """At least. Of what was edited later, old results were the source of 1 % beyond 40,000 tokens
-    of age; a tail as long as that (opencode PRUNE_PROTECT) keeps twice what it is for."""
-    task_tokens: int = 80_000
+    """At least; opencode keeps 40,000 (PRUNE_PROTECT), which left too little to free of a window
+    of 200,000."""
+    task_tokens: int = 40_000
     """Of what follows the last real prompt, at most: an agent that works on one prompt for
-    hundreds of turns could never be made smaller."""
+    hundreds of turns could never be made smaller. Results that are older than that were the
+    source of 1 % of the later edits (recorded sessions)."""
 
 
 DEFAULT: Final = Protection()
