@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..core.store.writer import Writer
     from .folder import ClaudeFolder
     from .learn import Learner
+    from .learn_forecast import ForecastLearner
     from .surroundings.tell import Tell
 
     Changed = Callable[[frozenset[str]], None]
@@ -49,6 +50,7 @@ class Afterwards:
         self._noise: Final = NoiseMeter(folder, writer, tell, self._estimate_piece)
         self._automation: Final = Automation(folder, writer, files, own_ways(tell.note))
         self._learner: Learner | None = None
+        self._forecasts: ForecastLearner | None = None
         self._estimator: Estimator | None = None
 
     def note(self, sessions: set[str]) -> None:
@@ -110,15 +112,19 @@ class Afterwards:
             self._changed(measured)
 
     def learn(self) -> None:
-        """Learn for a moment how far token counts are off, where there is something new."""
+        """Learn for a moment how far counts and forecasts are off, where something is new."""
         from .learn import Learner  # the screen does not wait for all that it needs
+        from .learn_forecast import ForecastLearner
 
         self._learner = self._learner or Learner(
             self._folder.projects,
             self._writer,
             lambda session_id: self._changed(frozenset({session_id})),
         )
-        self._learner.learn()
+        self._forecasts = self._forecasts or ForecastLearner(self._writer)
+        # Its steps are short: one a turn, after what there is to learn of counts.
+        if not self._learner.learn():
+            self._forecasts.learn()
 
     def _estimate(self, text: str, model: str | None) -> int:
         return self._read_estimator().tokens(text, model)

@@ -5,7 +5,8 @@ is heavy-tailed (in the recorded sessions half of all growth comes in a seventh 
 comes in runs, so neither a line nor a bell curve holds. Instead the past is asked: from each of
 many earlier turns, how many did it take until the context had grown by as much as is left now?
 The session itself is asked, its later turns more, and other sessions are, the more the fewer
-turns it has. `tests/bench/bench_forecast.py` says how often that was right.
+turns it has. What they say is corrected by how far such guesses were off before
+(`forecast_calibration`). `tests/bench/bench_forecast.py` prints how often that was right.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from .forecast_calibration import SHARES, Calibration, Guess, spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,9 +66,6 @@ PACE_WEIGHT: Final = 20
 PACE_SPREAD: Final = 0.4
 """Standard deviation of the logarithm of the pace to come over the pace so far (recorded
 sessions: 0.4 where many turns are left, 0.6 where few are)."""
-
-_QUANTILES: Final = (0.5, 0.8, 0.1, 0.9)
-"""In the order of Interval's fields."""
 
 _DECILES: Final = (-1.2816, -0.5244, 0.0, 0.5244, 1.2816)
 """The middles of the five fifths of a normal distribution."""
@@ -118,6 +118,8 @@ class Prior(msgspec.Struct, frozen=True):
     starts: tuple[tuple[History, int], ...] = ()
     pace_ms: float | None = None
     """Mean wait from answer to answer."""
+    calibration: Calibration | None = None
+    """How far guesses were off; without it they are shown as they are."""
 
 
 def make_prior(sessions: Iterable[Sequence[FillRow]]) -> Prior:
@@ -151,25 +153,54 @@ def forecast(
     than three turns have grown and no prior tells of others.
     """
     last = rows[-1] if rows else None
-    if last is None or last.compacted or last.tokens is None:
+    if last is not None and not last.compacted and last.tokens is not None:
+        if target_tokens <= last.tokens:
+            return Forecast(NOW, NOW)
+        guesses = _all_guesses(rows, target_tokens - last.tokens, prior)
+        if guesses:
+            turns = _interval(guesses, prior.calibration if prior else None)
+            pace = _pace(rows, prior.pace_ms if prior else None)
+            return Forecast(turns, _minutes(turns, pace) if pace else None)
+    return None
+
+
+def guess_turns(
+    rows: Sequence[FillRow], target_tokens: int, prior: Prior | None = None
+) -> Guess | None:
+    """Guess as `forecast` does, without correction; None also where the size is reached."""
+    last = rows[-1] if rows else None
+    if last is None or last.compacted or last.tokens is None or target_tokens <= last.tokens:
         return None
-    left = target_tokens - last.tokens
-    if left <= 0:
-        return Forecast(NOW, NOW)
+    guesses = _all_guesses(rows, target_tokens - last.tokens, prior)
+    return _guess(_quantiles(guesses)) if guesses else None
+
+
+def _all_guesses(
+    rows: Sequence[FillRow], left: int, prior: Prior | None
+) -> list[tuple[float, float]]:
+    """Ask the session and the others: turns and weights; nothing where nobody knows."""
     growths = _growths(rows[-OWN_TURNS:])
     starts = prior.starts if prior else ()
     if not starts and len(growths) < MIN_GROWTHS:
-        return None
+        return []
     guesses = _own_guesses(growths, left)
     shares = PRIOR_WEIGHT if guesses else 1
     guesses += [
         (history.turns_until(left, start), shares / len(starts)) for history, start in starts
     ]
-    if not guesses:
-        return None
-    turns = Interval(*(max(1, round(turns)) for turns in _quantiles(guesses)))
-    pace = _pace(rows, prior.pace_ms if prior else None)
-    return Forecast(turns, _minutes(turns, pace) if pace else None)
+    return guesses
+
+
+def _interval(guesses: list[tuple[float, float]], calibration: Calibration | None) -> Interval:
+    quantiles = _quantiles(guesses)
+    if calibration is None:
+        return Interval(*(max(1, round(turns)) for turns in quantiles))
+    return Interval(*calibration.bounds(_guess(quantiles)))
+
+
+def _guess(quantiles: Sequence[float]) -> Guess:
+    middle, _, low, high = quantiles
+    return Guess(max(1.0, middle), spread_of(low, high))
 
 
 def _growths(rows: Sequence[FillRow]) -> list[int]:
@@ -217,7 +248,7 @@ def _quantiles(guesses: list[tuple[float, float]]) -> list[float]:
     guesses.sort()
     whole = sum(weight for _, weight in guesses)
     sums = list(accumulate(weight for _, weight in guesses))
-    found = (bisect_left(sums, share * whole) for share in _QUANTILES)
+    found = (bisect_left(sums, share * whole) for share in SHARES)
     return [guesses[min(place, len(guesses) - 1)][0] for place in found]
 
 

@@ -6,13 +6,16 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from .forecast import OWN_TURNS, Forecast, Prior, forecast, make_prior
+from .forecast_calibration import SHIPPED
 from .store import queries
+from .store.forecast_rows import stored_calibration
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .context import Context
     from .levels import Level
@@ -50,9 +53,15 @@ NO_OUTLOOK = Outlook(None, None)
 
 
 def read_prior(db: sqlite3.Connection) -> Prior:
-    """Gather from the newest sessions of the store how contexts grow."""
+    """Gather from the newest sessions of the store how contexts grow, and how sure that is."""
+    prior = make_prior(read_histories(db))
+    return replace(prior, calibration=stored_calibration(db) or SHIPPED)
+
+
+def read_histories(db: sqlite3.Connection) -> Iterator[list[FillRow]]:
+    """Read how the newest sessions of the store grew, newest first."""
     files = queries.newest_files(db, PRIOR_SESSIONS)
-    return make_prior(queries.recent_fill(db, file_id, OWN_TURNS) for file_id in files)
+    return (read_growth(db, file_id) for file_id in files)
 
 
 def read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:

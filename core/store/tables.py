@@ -30,6 +30,7 @@ MIGRATION_NAMES: Final = (
     "m021_client_runs",
     "m023_last_lines",
     "m024_clearings",
+    "m026_forecast",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 

@@ -4,14 +4,13 @@ Each session is cut where the client itself then said the truth, so that ctxtop 
 than it would have seen at that moment: before each automatic compaction its counter is
 compared with `preTokens`; before the evidence for its window with what that evidence says.
 Reads the corpus of the folder that CTXTOP_SHARED names (../shared beside the repository where
-it names none), says so where there is none, and changes nothing there.
+it names none), or any sessions in it, and changes nothing there.
 Usage: python -m tests.bench.bench_accuracy
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import tempfile
 from contextlib import closing
@@ -25,8 +24,9 @@ from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
-from .bench_told import is_session, print_detection
+from .bench_told import print_detection
 from .peers import FORMULAS, LARGE, SMALL, WINDOW_RULES, Row, whole
+from .recordings import recordings, shared_folder, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,11 +61,10 @@ class Truth(NamedTuple):
 
 def main() -> None:
     """Print the figures."""
-    repository = Path(__file__).resolve().parents[2]
-    shared = Path(os.environ.get("CTXTOP_SHARED") or repository.parent / "shared")
-    paths = [path for path in sorted(shared.glob("corpus/**/*.jsonl")) if is_session(path)]
+    shared = shared_folder()
+    paths = recordings(shared)
     if not paths:
-        print(f"no recorded sessions below {shared}: CTXTOP_SHARED names the folder that has them")
+        print(too_few(shared, "a recorded session is", 0))
         return
     files = {path: path.read_bytes().splitlines(keepends=True) for path in paths}
     print_counters(files)
@@ -81,10 +80,15 @@ def print_counters(files: dict[Path, list[bytes]]) -> None:
     for path, lines in files.items():
         for number, boundary in automatic(lines):
             context = measured(path, lines[:number])
+            if context is None:
+                continue
             told = context.numbers.counter or 0
             ours.append(told - boundary["preTokens"])
             print(f"  {path.stem[:13]}  {boundary['preTokens']:>8,}  counter {told:>8,}")
             answers = list(read_answers(lines[:number]))
+            if not answers:
+                # A file that begins at its boundary has none: no formula has anything to add.
+                continue
             for formula in FORMULAS:
                 last = answers[-1]
                 theirs[formula.name].append(
@@ -98,6 +102,9 @@ def print_counters(files: dict[Path, list[bytes]]) -> None:
 
 def print_errors(name: str, errors: Sequence[int]) -> None:
     """Print the absolute errors of one rule, in tokens."""
+    if not errors:
+        print(f"{name:<52}no automatic compaction")
+        return
     off = [abs(error) for error in errors]
     print(f"{name:<52}{statistics.mean(off):>9,.0f}{statistics.median(off):>9,.0f}{max(off):>10,}")
 
@@ -113,8 +120,8 @@ def print_windows(files: dict[Path, list[bytes]], shown: dict[str, int]) -> None
             continue
         known += 1
         for place, part in enumerate((lines[: truth.line], lines)):
-            window = measured(path, part).window
-            right["ctxtop"][place] += window.tokens == truth.window
+            context = measured(path, part)
+            right["ctxtop"][place] += context is not None and context.window.tokens == truth.window
             answers = list(read_answers(part))
             model = answers[-1].model if answers else ""
             peak = max((whole(answer.row) for answer in answers), default=0)
@@ -187,8 +194,8 @@ def decoded(data: bytes) -> Json:
     return line if isinstance(line, dict) else {}
 
 
-def measured(path: Path, lines: Sequence[bytes]) -> Context:
-    """Say what ctxtop would of a session whose transcript has these lines, and nothing else."""
+def measured(path: Path, lines: Sequence[bytes]) -> Context | None:
+    """Measure a session whose transcript has these lines, and nothing else; None without lines."""
     with tempfile.TemporaryDirectory() as top:
         folder = ClaudeFolder(Path(top, "claude").resolve())
         place = folder.projects / "-home-dev-recorded"
@@ -198,8 +205,8 @@ def measured(path: Path, lines: Sequence[bytes]) -> Context:
         with closing(Writer(store)) as writer:
             Collector(folder, writer, Recorder()).scan()
         with closing(open_reader(store)) as db:
-            (session,) = fleet.read_sessions(db, 0)
-    return session.context
+            sessions = fleet.read_sessions(db, 0)
+    return sessions[0].context if sessions else None
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ from .evaluation.ledgers import context_tokens
 from .evaluation.ours import our_ways, summary_within
 from .evaluation.replay import RefusedError, Replayed, judge_moment, replay
 from .evaluation.sessions import WORKS, make_session
-from .growth_steps import CORPORA, SHARED
+from .growth_steps import CORPORA
+from .recordings import shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from .evaluation.replay import Compact
     from .evaluation.share import Share
 
-CORPUS: Final = SHARED / "corpus"
+CORPUS: Final = shared_folder() / "corpus"
 
 SMALLEST: Final = 20_000
 """Tokens of a recorded conversation that is worth a plan."""

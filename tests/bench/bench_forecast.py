@@ -1,34 +1,49 @@
 """How often the forecast is right, on the recorded sessions and on made ones.
 
 Each turn of a session before it reached a size is a case: at that turn, with what was known
-then, how many turns until it was reached? For sessions that compacted the size is what they
-held just before; those that did not are asked for their own largest context, and for half and
-three quarters of the way there. What other sessions tell is gathered without the session and
-without those that share a turn with it (forks). Beside it stands what people do by eye: a
+then, how many turns until it was reached? The sizes are the largest that a run from one
+compaction to the next came to, and three quarters and half of the way there.
+
+Nothing is fitted on the session that is asked: what other sessions tell, and how far guesses
+were off, is gathered anew for each one without it and without those that share a turn with it
+(forks). Beside it stands the guess before its calibration, and what people do by eye: a
 straight line (least squares) through the last ten answers.
-Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_forecast
+
+`interval` and `p80` are the shares of cases inside the 80 % interval and over by the p80: both
+should be 75 to 85 %. `under` is the share that was over before the p50, `bias` the median of
+p50 over what came, less one. A forecast can only hold by the distance that it says; by the
+distance that came, the near cases are those that were over sooner than anybody could know.
+Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_forecast [--measure]
+With --measure it prints what `core/forecast_calibration.py` ships.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import random
 import statistics
+import sys
 import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from ctxtop.core.forecast import PAUSE_MS, Forecast, Interval, Prior, forecast, make_prior
+from ctxtop.core.forecast_calibration import DISTANCES, SHIPPED, Calibration, measure
+from ctxtop.core.forecast_replay import moments, replay, runs, sizes_of
 from ctxtop.core.store.rows import FillRow
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from .recordings import as_config, recordings, shared_folder, too_few
 
-SHARED: Final = Path(__file__).parents[3] / "shared"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ctxtop.core.forecast_calibration import Miss
+
 SCRIPTED: Final = "lab-proj"
 """The lab's sessions: a script chose how much they grow, so they teach others nothing."""
 
@@ -39,48 +54,29 @@ MADE_TRIGGER: Final = 167_000
 MADE_MOST: Final = 40_000
 """Tokens that one turn adds at most; the most in the recorded sessions is 38,223."""
 
+BANDS: Final = ((1, 5), (6, 20), (21, 40), (41, 80), (81, None))
+"""Turns."""
 
-@dataclass(frozen=True, slots=True)
-class Track:
-    """A context's answers from one boundary to the next."""
+LEAST_SESSIONS: Final = 3
+"""One to ask, and two others: what one session is off by says nothing of sessions."""
 
-    session: str
-    rows: list[FillRow]
-    compacted: bool
-    trigger: int | None = None
-    """Where it would have compacted, where that is known."""
-
-    @property
-    def name(self) -> str:
-        """Enough to find it by."""
-        return f"{self.session[:8]} {len(self.rows):4} answers"
+Fills = dict[str, list[FillRow]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """What was said at one turn, and how it came."""
 
-    said: Forecast | None
+    session: str
+    said: Forecast
+    plain: Forecast
+    """Before the calibration."""
     line: float
     turns: int
     minutes: float
 
-    @property
-    def covered(self) -> bool:
-        """Whether the 80 % interval held."""
-        return self.said is not None and _within(self.turns, self.said.turns)
 
-    @property
-    def over(self) -> bool:
-        """Whether it was over by the p80."""
-        return self.said is not None and self.turns <= self.said.turns.p80
-
-
-def _within(value: float, told: Interval) -> bool:
-    return told.low <= value <= told.high
-
-
-def read_fills(shared: Path, scratch: Path) -> dict[str, list[FillRow]]:
+def read_fills(shared: Path, scratch: Path) -> Fills:
     """Read every recorded session into a throw-away store; its answers and boundaries by path."""
     from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
@@ -88,32 +84,30 @@ def read_fills(shared: Path, scratch: Path) -> dict[str, list[FillRow]]:
     from ctxtop.core.store.writer import Writer
     from ctxtop.tui.update import Outcome
 
-    from .bench_scan import recorded
-
     with closing(Writer(scratch / "store.db")) as writer:
-        Collector(ClaudeFolder(recorded(shared, scratch)), writer, Outcome()).scan()
+        Collector(ClaudeFolder(as_config(shared, scratch)), writer, Outcome()).scan()
         sessions = queries.sessions(writer.connection)
         return {row.path: queries.fill(writer.connection, row.session_id) for row in sessions}
 
 
-def tracks(path: str, rows: list[FillRow]) -> Iterator[Track]:
-    """Split a session at its boundaries."""
-    session = Path(path).stem
-    open_rows: list[FillRow] = []
-    for row in rows:
-        if row.compacted:
-            yield Track(session, open_rows, compacted=True)
-            open_rows = []
-        elif row.tokens is not None:
-            open_rows.append(row)
-    yield Track(session, open_rows, compacted=False)
+def strangers(fills: Fills, *asked: str) -> list[str]:
+    """List the sessions that have no turn in common with any of these."""
+    own = {row for path in asked for row in fills[path] if not row.compacted}
+    return [path for path, rows in fills.items() if own.isdisjoint(rows)]
 
 
-def prior_without(fills: dict[str, list[FillRow]], track: Track) -> Prior:
+def misses_without(fills: Fills, asked: str) -> list[list[Miss]]:
+    """Replay the other sessions, each without itself and without the one that is asked."""
+    return [
+        replay(fills[path], make_prior(fills[each] for each in strangers(fills, asked, path)))
+        for path in strangers(fills, asked)
+    ]
+
+
+def prior_without(fills: Fills, asked: str) -> Prior:
     """Gather what the sessions tell that have no turn in common with this one."""
-    own = {row for row in track.rows if not row.compacted}
-    others = (rows for path, rows in fills.items() if SCRIPTED not in path)
-    return make_prior(rows for rows in others if own.isdisjoint(rows))
+    prior = make_prior(fills[path] for path in strangers(fills, asked))
+    return msgspec.structs.replace(prior, calibration=measure(misses_without(fills, asked)))
 
 
 def straight_line(rows: Sequence[FillRow], left: int) -> float:
@@ -125,95 +119,118 @@ def straight_line(rows: Sequence[FillRow], left: int) -> float:
     return left / slope if slope > 0 else math.inf
 
 
-def cases(track: Track, target: int, prior: Prior) -> Iterator[Case]:
-    """Ask at each turn before the target was reached."""
-    rows = track.rows
-    end = next(i for i, row in enumerate(rows) if (row.tokens or 0) >= target)
-    for turn in range(end):
-        known = rows[: turn + 1]
-        left = target - (rows[turn].tokens or 0)
-        waits = (
-            min(max(0, (later.at or 0) - (earlier.at or 0)), PAUSE_MS)
-            for earlier, later in zip(rows[turn:end], rows[turn + 1 :], strict=False)
-        )
-        yield Case(
-            forecast(known, target, prior),
-            straight_line(known, left),
-            end - turn,
-            sum(waits) / 60_000,
-        )
+def cases(path: str, rows: Sequence[FillRow], prior: Prior) -> Iterator[Case]:
+    """Ask at each turn before each size was reached."""
+    plain = msgspec.structs.replace(prior, calibration=None)
+    for run in runs(rows):
+        for size in sizes_of(run):
+            for moment in moments(run, size):
+                known = run[: moment.turn + 1]
+                said, before = forecast(known, size, prior), forecast(known, size, plain)
+                if said is None or before is None:
+                    continue
+                yield Case(
+                    Path(path).stem,
+                    said,
+                    before,
+                    straight_line(known, size - (known[-1].tokens or 0)),
+                    moment.end - moment.turn,
+                    _minutes(run[moment.turn : moment.end + 1]),
+                )
 
 
-def targets(track: Track) -> list[int]:
-    """Choose the sizes that a session is asked for."""
-    if track.trigger:
-        return [track.trigger]
-    start = track.rows[0].tokens or 0
-    if track.compacted:
-        return [track.rows[-1].tokens or 0]
-    most = max(row.tokens or 0 for row in track.rows)
-    return [most, start + (most - start) * 3 // 4, start + (most - start) // 2]
-
-
-def show(name: str, asked: Iterable[tuple[str, list[Case]]]) -> None:
-    """Print a table: each session, then all cases, then the mean of the sessions."""
-    print(
-        f"\n{name}\n{'':24}{'cases':>6}{'covered':>9}{'error, turns':>14}{'relative':>10}", end=""
+def _minutes(rows: Sequence[FillRow]) -> float:
+    waits = (
+        min(max(0, (later.at or 0) - (earlier.at or 0)), PAUSE_MS)
+        for earlier, later in pairwise(rows)
     )
-    print(f"{'line: turns':>14}{'relative':>10}")
-    every: list[Case] = []
-    covers: list[float] = []
-    for session, found in asked:
-        told = [case for case in found if case.said]
-        if not told:
-            continue
-        covers.append(show_row(session, told))
-        every += told
-    if not every:
+    return sum(waits) / 60_000
+
+
+def _share(found: Sequence[bool | float]) -> float:
+    return sum(found) / len(found)
+
+
+def _within(value: float, told: Interval) -> bool:
+    return told.low <= value <= told.high
+
+
+def show(name: str, found: Sequence[Case]) -> None:
+    """Print the figures of all cases, then by distance, then of each session."""
+    print(f"\n{name}")
+    if not found:
         print("no cases")
         return
-    show_row("all cases", every)
-    print(f"coverage, mean of {len(covers)} sessions: {statistics.mean(covers):.1%}")
-    over = sum(case.over for case in every) / len(every)
-    print(f"over by the p80: {over:.1%}")
-    timed = [case.said.minutes for case in every if case.said and case.said.minutes]
-    held = sum(
-        1
-        for case in every
-        if case.said and case.said.minutes and _within(case.minutes, case.said.minutes)
+    show_band("all", found)
+    show_band("  before the calibration", found, lambda case: case.plain)
+    by_what: tuple[tuple[str, Callable[[Case], float]], ...] = (
+        ("said", lambda case: case.said.turns.p50),
+        ("came", lambda case: case.turns),
     )
-    if timed:
-        print(f"minutes of work inside their interval: {held / len(timed):.1%}")
-
-
-def show_row(name: str, found: list[Case]) -> float:
-    """Print one line; the share of cases that the interval covered."""
-    covered = sum(case.covered for case in found) / len(found)
-    off = [abs(case.said.turns.p50 - case.turns) for case in found if case.said]
-    by_line = [abs(case.line - case.turns) for case in found]
-    relative = statistics.median(error / case.turns for error, case in zip(off, found, strict=True))
-    line = statistics.median(error / case.turns for error, case in zip(by_line, found, strict=True))
+    for what, distance in by_what:
+        for low, high in BANDS:
+            some = [case for case in found if low <= distance(case) <= (high or math.inf)]
+            words = f"{low} to {high}" if high else f"beyond {low - 1}"
+            if some:
+                show_band(f"  {what}: {words} turns", some)
+    sessions = sorted({case.session for case in found})
+    by_session = [[case for case in found if case.session == each] for each in sessions]
+    held = [_share([_within(case.turns, case.said.turns) for case in each]) for each in by_session]
+    over = [_share([case.turns <= case.said.turns.p80 for case in each]) for each in by_session]
     print(
-        f"{name:24}{len(found):6}{covered:9.1%}{statistics.median(off):14.1f}{relative:10.1%}"
-        f"{statistics.median(by_line):14.1f}{line:10.1%}"
+        f"  mean of the sessions: interval {statistics.mean(held):.1%},"
+        f" p80 {statistics.mean(over):.1%}"
     )
-    return covered
+    line = statistics.median(abs(case.line - case.turns) / case.turns for case in found)
+    print(f"  a straight line is off by {line:.1%} (median)")
+    timed = [
+        _within(case.minutes, case.said.minutes) for case in found if case.said.minutes is not None
+    ]
+    if timed:
+        print(f"  minutes of work inside their interval: {_share(timed):.1%}")
 
 
-def made_tracks(seed: int, count: int) -> list[Track]:
+def show_band(
+    name: str, found: Sequence[Case], of: Callable[[Case], Forecast] = lambda case: case.said
+) -> None:
+    """Print one line."""
+    told = [(of(case).turns, case.turns) for case in found]
+    interval = _share([_within(came, turns) for turns, came in told])
+    over = _share([came <= turns.p80 for turns, came in told])
+    # Half of those that came just then were sooner, had a turn no width.
+    under = _share([(came < turns.p50) + (came == turns.p50) / 2 for turns, came in told])
+    bias = statistics.median(turns.p50 / came for turns, came in told) - 1
+    off = statistics.median(abs(turns.p50 - came) / came for turns, came in told)
+    print(
+        f"{name:28}{len(found):6} cases of {len({case.session for case in found}):2}"
+        f"  interval {interval:6.1%}  p80 {over:6.1%}  under {under:6.1%}"
+        f"  bias {bias:+6.1%}  off {off:6.1%}"
+    )
+
+
+def made_fills(seed: int, count: int) -> Fills:
     """Make sessions whose turns are log-normal, in runs, each session with a pace of its own."""
     source = random.Random(seed)
-    found: list[Track] = []
+    found: Fills = {}
     for number in range(count):
-        pace, tokens, at, heat = source.gauss(6.3, 0.4), 30_000, 0, 0.0
+        pace, tokens, at, heat = source.gauss(6.3, 0.4), 30_000, number * 10**8, 0.0
         rows = [FillRow(at, tokens, 0)]
         while tokens < MADE_TRIGGER:
             heat = 0.4 * heat + source.gauss(0, 1.2)
             tokens += min(MADE_MOST, int(math.exp(pace + heat)))
             at += int(source.expovariate(1 / 12_000))
             rows.append(FillRow(at, tokens, 0))
-        found.append(Track(f"made-{number:03}", rows, compacted=True, trigger=MADE_TRIGGER))
+        found[f"made-{number:03}"] = rows
     return found
+
+
+def held_out(fills: Fills) -> list[Case]:
+    """Ask each session by the others alone."""
+    return [
+        case
+        for path, rows in fills.items()
+        for case in cases(path, rows, prior_without(fills, path))
+    ]
 
 
 def show_time(rows: list[FillRow], prior: Prior) -> None:
@@ -225,42 +242,60 @@ def show_time(rows: list[FillRow], prior: Prior) -> None:
     print(f"\none forecast of a session of {len(rows)} answers: {took * 1e6:,.0f} µs")
 
 
+def show_made() -> None:
+    """Print the figures of made sessions: learnt from others like them, and from none."""
+    made = made_fills(1, 24)
+    show("made sessions, heavy-tailed, to 167,000 tokens, by the others", held_out(made))
+    shipped = [
+        case
+        for path, rows in made.items()
+        for case in cases(path, rows, prior_of(made, path, SHIPPED))
+    ]
+    show("made sessions, by what is shipped alone: another machine's first day", shipped)
+    show_time([FillRow(at, 1_000 * at, 0) for at in range(300)], prior_of(made, "", SHIPPED))
+
+
+def prior_of(fills: Fills, asked: str, calibration: Calibration) -> Prior:
+    """Gather how the other sessions grow, with a calibration from elsewhere."""
+    prior = make_prior(rows for path, rows in fills.items() if path != asked)
+    return msgspec.structs.replace(prior, calibration=calibration)
+
+
+def print_measured(fills: Fills) -> None:
+    """Print the errors of all recorded sessions, as the source has them."""
+    found = measure(
+        [
+            replay(rows, make_prior(fills[each] for each in strangers(fills, path)))
+            for path, rows in fills.items()
+        ]
+    )
+    for distance, row in zip(DISTANCES, found.errors if found else (), strict=False):
+        print(f"({', '.join(f'{error:.2f}' for error in row)}),  # {distance:.0f} turns")
+
+
 def main() -> None:
     """Print the figures."""
-    made = made_tracks(1, 40)
-    others = make_prior(track.rows for track in made[20:])
-    asked = [
-        (track.name, [case for target in targets(track) for case in cases(track, target, others)])
-        for track in made[:20]
-    ]
-    show("made sessions, heavy-tailed, to 167,000 tokens", asked)
-    show_time([FillRow(at, 1_000 * at, 0) for at in range(300)], others)
-    shared = Path(os.environ.get("CTXTOP_SHARED", SHARED))
-    if not (shared / "corpus").is_dir():
-        print(f"recorded sessions: not measured, {shared} holds no corpus (CTXTOP_SHARED names it)")
+    shared = shared_folder()
+    count = len(recordings(shared))
+    if count:
+        with tempfile.TemporaryDirectory() as scratch:
+            every = read_fills(shared, Path(scratch))
+    else:
+        every = {}
+    fills = {
+        path: rows
+        for path, rows in sorted(every.items())
+        if SCRIPTED not in path and any(runs(rows))
+    }
+    if "--measure" in sys.argv:
+        print_measured(fills)
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        fills = read_fills(shared, Path(scratch))
-    every = [
-        track
-        for path, rows in sorted(fills.items())
-        for track in tracks(path, rows)
-        if len(track.rows) > 2
-    ]
-    for compacted, name in (
-        (True, "recorded sessions that compacted: turns to the boundary"),
-        (False, "held out: sessions that did not, turns to sizes that they reached"),
-    ):
-        chosen = [track for track in every if track.compacted is compacted]
-        with_prior = [(track, prior_without(fills, track)) for track in chosen]
-        for words, said in ((name, with_prior), (name + ", alone", [(t, Prior()) for t in chosen])):
-            show(
-                words,
-                [
-                    (t.name, [case for size in targets(t) for case in cases(t, size, prior)])
-                    for t, prior in said
-                ],
-            )
+    show_made()
+    if len(fills) < LEAST_SESSIONS:
+        wanted = f"{LEAST_SESSIONS} recorded sessions of 3 answers or more are"
+        print(too_few(shared, wanted, len(fills)))
+        return
+    show("recorded sessions, each by the others alone", held_out(fills))
 
 
 if __name__ == "__main__":

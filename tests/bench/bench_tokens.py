@@ -24,8 +24,9 @@ from ctxtop.core.text_count import TextCount, count_text
 from ctxtop.core.tokenizer import MEASURED, Measured, Tokenizer, tokenizer_of
 from ctxtop.core.tokens import estimate_tokens
 
-from .growth_steps import CORPORA, SHARED, families
+from .growth_steps import corpora
 from .measure_tokens import counts_of, measure
+from .recordings import shared_folder, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -133,7 +134,7 @@ def predict(held_out: Sequence[Step], others: Sequence[Step]) -> list[Predicted]
     unlearnt = Way(ours.count, around, ones)
     (other,) = set(Tokenizer) - {tokenizer}
     strange = learnt_way(held_out, others, MEASURED[other])
-    ratio = statistics.median(_ratios(others))
+    ratio = statistics.median(list(_ratios(others)) or [1.0])
     found = []
     for step in held_out:
         with measured_as(tokenizer, around):
@@ -183,6 +184,8 @@ def errors(turns: Iterable[Sequence[Predicted]], way: str) -> list[float]:
     found = []
     for turn in turns:
         actual = sum(each.step.growth for each in turn)
+        if actual <= 0:
+            continue
         said_ = sum(
             each.sides[way][0] + (each.output if each.known else each.sides[way][1])
             for each in turn
@@ -209,7 +212,8 @@ def errors_of_texts(steps: Iterable[Predicted], way: str) -> list[float]:
     return [
         abs(sum(each.sides[way]) - each.step.growth) / each.step.growth
         for each in steps
-        if all(piece.kind is not PieceKind.THINKING for piece in each.step.answer)
+        if each.step.growth > 0
+        and all(piece.kind is not PieceKind.THINKING for piece in each.step.answer)
     ]
 
 
@@ -225,6 +229,8 @@ def by_prompt(steps: Sequence[Predicted]) -> list[list[Predicted]]:
 
 def line(name: str, found: dict[str, list[float]]) -> str:
     """One row of the table."""
+    if not found[OURS]:
+        return f"{name:34} no steps"
     cells = [
         f"{statistics.median(some):6.1%} {sorted(some)[int(0.9 * (len(some) - 1))]:7.1%}"
         for some in (found[way] for way in WAYS)
@@ -253,8 +259,11 @@ def speed(steps: Sequence[Step]) -> None:
 
 def main() -> None:
     """Print the figures."""
-    if not (SHARED / "corpus").is_dir():
-        print(f"no corpus at {SHARED} (CTXTOP_SHARED names it): nothing is measured")
+    known = {name: some for name, some in corpora().items() if len(some) > 1}
+    if not known:
+        count = max((len(some) for some in corpora().values()), default=0)
+        wanted = "two sessions of one tokenizer that share no answer are"
+        print(too_few(shared_folder(), wanted, count))
         return
     print(__doc__)
     print(" " * 42 + "   ".join(f"{way:^14.14}" for way in WAYS))
@@ -262,8 +271,7 @@ def main() -> None:
     rows: dict[str, dict[str, list[float]]] = {}
     every: list[Step] = []
     shares: list[str] = []
-    for corpus in CORPORA:
-        some = families(corpus)
+    for corpus, some in known.items():
         predicted = []
         for place, (_, held_out) in enumerate(some):
             others = [step for at, (_, steps) in enumerate(some) if at != place for step in steps]
@@ -292,7 +300,10 @@ def main() -> None:
     for name, found in rows.items():
         print(line(f"together: {name}", found))
     print("\n".join(shares))
-    best = {way: statistics.median(rows["from answer to answer"][way]) for way in WAYS}
+    by_way = rows["from answer to answer"]
+    if not by_way[OURS]:
+        return
+    best = {way: statistics.median(by_way[way]) for way in WAYS}
     print(
         f"median {best[OURS]:.1%} (target {TARGET_MEDIAN:.0%}),"
         f" chars/4 is off by {best[CHARS] / best[OURS]:.1f} times that (target {TARGET_RATIO:.0f})"

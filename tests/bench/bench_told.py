@@ -8,14 +8,12 @@ Usage: python -m tests.bench.bench_told
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
@@ -30,21 +28,18 @@ from ctxtop.core.thrash import find_refill, thrash
 
 from ..recorder import Recorder
 from .peers import RULES, Row, Score, add, score
+from .recordings import recordings, shared_folder, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
 
 def main() -> None:
     """Print the figures."""
-    repository = Path(__file__).resolve().parents[2]
-    shared = Path(os.environ.get("CTXTOP_SHARED") or repository.parent / "shared")
-    files = sorted(shared.glob("corpus/**/*.jsonl"))
-    sessions = [path for path in files if is_session(path)]
+    shared = shared_folder()
+    sessions = recordings(shared)
     if not sessions:
-        print(f"no recorded sessions below {shared}: CTXTOP_SHARED names the folder that has them")
+        print(too_few(shared, "a recorded session is", 0))
         return
     for path in sessions:
         _print_told(path)
@@ -110,11 +105,6 @@ def _own_score(truth: dict[Path, dict[str, int]]) -> Score:
             said = [row.uuid for row in queries.compactions(db)]
     found = wanted & set(said)
     return Score(len(found), len(wanted - found), len(said) - len(found))
-
-
-def is_session(path: Path) -> bool:
-    """Say whether a file is a session's: logs and agents' files are called otherwise."""
-    return bool(_UUID.fullmatch(path.stem))
 
 
 def _boundaries(path: Path) -> dict[str, int]:

@@ -1,18 +1,20 @@
-"""Steps of the shared corpus's sessions, for the benchmark of tokens and for measuring."""
+"""Steps of recorded sessions, for the benchmark of tokens and for measuring."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.growth import steps_of
+from ctxtop.core.tokenizer import tokenizer_of
+
+from .recordings import recordings, shared_folder
 
 if TYPE_CHECKING:
-    from ctxtop.core.growth import Step
+    from collections.abc import Iterable
+    from pathlib import Path
 
-SHARED: Final = Path(os.environ.get("CTXTOP_SHARED", Path(__file__).parents[3] / "shared"))
+    from ctxtop.core.growth import Step
 
 CORPORA: Final = ("older", "newer")
 """Real sessions; `current` was made by a scripted API that invents its usage."""
@@ -20,10 +22,10 @@ CORPORA: Final = ("older", "newer")
 Family = tuple[str, list["Step"]]
 
 
-def families(corpus: str) -> list[Family]:
-    """Read a corpus: the files that share answers are one family, and each answer counts once."""
+def families(paths: Iterable[Path]) -> list[Family]:
+    """Read sessions: files that share answers are one family, and each answer counts once."""
     found: list[tuple[str, set[str], list[Step]]] = []
-    for path in sorted((SHARED / "corpus" / corpus).glob("*.jsonl")):
+    for path in paths:
         steps = steps_of(read_conversation(path))
         ids = {step.message_id for step in steps}
         same = next((family for family in found if family[1] & ids), None)
@@ -32,4 +34,21 @@ def families(corpus: str) -> list[Family]:
             continue
         same[2].extend(step for step in steps if step.message_id not in same[1])
         same[1].update(ids)
-    return [(name, steps) for name, _, steps in found]
+    return [(name, steps) for name, _, steps in found if steps]
+
+
+def corpora() -> dict[str, list[Family]]:
+    """Read the corpus; any other folder's sessions by the generation of their tokenizers."""
+    shared = shared_folder()
+    if (shared / "corpus").is_dir():
+        return {
+            name: families(sorted((shared / "corpus" / name).glob("*.jsonl"))) for name in CORPORA
+        }
+    found: dict[str, list[Family]] = {}
+    for name, steps in families(recordings(shared)):
+        by_tokenizer: dict[str, list[Step]] = {}
+        for step in steps:
+            by_tokenizer.setdefault(tokenizer_of(step.model).name.lower(), []).append(step)
+        for tokenizer, some in by_tokenizer.items():
+            found.setdefault(tokenizer, []).append((name, some))
+    return found

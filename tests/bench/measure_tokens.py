@@ -14,7 +14,7 @@ from ctxtop.core.piece_count import REMINDERS, said
 from ctxtop.core.token_classes import TokenClass, class_counts
 from ctxtop.core.tokenizer import Measured
 
-from .growth_steps import CORPORA, families
+from .growth_steps import corpora
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,8 +105,7 @@ def measure(steps: Iterable[Step]) -> Measured:
 
 def main() -> None:
     """Print the constants."""
-    for corpus in CORPORA:
-        some = families(corpus)
+    for corpus, some in corpora().items():
         measured = measure(step for _, steps in some for step in steps)
         print(corpus, len(some), "families", sum(len(steps) for _, steps in some), "steps")
         for each, weight in zip(TokenClass, measured.weights, strict=True):

@@ -53,6 +53,7 @@ TABLES = {
     "estimate",
     "feedback",
     "file",
+    "forecast_calibration",
     "given_skill",
     "open_call",
     "spending",

@@ -24,6 +24,7 @@ from . import (
     m021_client_runs,
     m023_last_lines,
     m024_clearings,
+    m026_forecast,
 )
 from .known import migrations
 
@@ -51,5 +52,6 @@ __all__ = [
     "m021_client_runs",
     "m023_last_lines",
     "m024_clearings",
+    "m026_forecast",
     "migrations",
 ]
