@@ -21,6 +21,8 @@ class Halves(msgspec.Struct, frozen=True):
 
     kept: Artifacts
     lost: Artifacts
+    is_known: bool = True
+    """False where the file begins at the compaction: nobody can say what stood before it."""
 
 
 def halves_at(entries: Iterable[Entry], uuid: str) -> Halves | None:
@@ -33,5 +35,5 @@ def halves_at(entries: Iterable[Entry], uuid: str) -> Halves | None:
         before = artifacts_of(segment.entries, standing)
         standing, lost = divide(before, segment.summary, segment.kept, segment.attached)
         if uuid in {segment.end.uuid, f"at {segment.end.offset}"}:
-            return Halves(standing, lost)
+            return Halves(standing, lost, segment.is_told)
     return None

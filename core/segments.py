@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -11,6 +11,10 @@ from .conversation import Boundary, Entry, PieceKind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+
+_SPOKEN: Final = frozenset(PieceKind) - {PieceKind.META, PieceKind.ATTACHMENT}
+"""What a conversation consists of; the client puts the rest at the beginning of any file."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -26,6 +30,14 @@ class Segment(msgspec.Struct, frozen=True):
     kept: tuple[Entry, ...]
     attached: tuple[Entry, ...] = ()
     """What the client attached before the next answer: files that it read again, or named."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether anything that was said stands before the boundary.
+
+        False in a file that begins at its compaction: what was forgotten cannot be known.
+        """
+        return any(piece.kind in _SPOKEN for entry in self.entries for piece in entry.pieces)
 
 
 def segments(entries: Iterable[Entry]) -> Iterator[Segment]:

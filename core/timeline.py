@@ -254,7 +254,7 @@ def read_timeline(
         turns=turns,
         window=context.window.tokens,
         cuts=cuts,
-        marks=tuple(sorted(marks, key=lambda mark: mark.turn)),
+        marks=tuple(sorted(marks, key=lambda mark: (mark.turn, mark.at or 0))),
         lines=context.lines,
         trigger=context.trigger.tokens if context.trigger else None,
     )
@@ -296,7 +296,7 @@ def _agents(
     for end in timeline_queries.returns(db, *owner):
         bad = end.status in _BAD_ENDS or end.agent_id in failed
         kind = MarkKind.FAILED if bad else MarkKind.RETURNED
-        what = _named(end.agent_type or "agent", end.description or end.agent_id)
+        what = _named(end.agent_type or "agent", end.description or "")
         yield Mark(places.at(end.offset), kind, end.at, what)
 
 

@@ -29,6 +29,8 @@ class Told(msgspec.Struct, frozen=True):
     """None for the first; whether it is thrash says `thrash.thrash`."""
     cleared_results: int = 0
     """Tool results that the model saw replaced since the compaction before."""
+    is_known: bool = True
+    """False where the file begins at the compaction: nobody can say what stood before it."""
 
 
 class ShownCleared(msgspec.Struct, frozen=True):
@@ -66,6 +68,7 @@ def tell(
                 forgotten=forgotten(lost),
                 refill=None if begin is None else find_refill(segment.entries, segment.boundary),
                 cleared_results=len(new),
+                is_known=segment.is_told,
             ),
         )
         begin = end

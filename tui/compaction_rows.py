@@ -10,7 +10,7 @@ from ..core import thrash
 from .formats import NOTHING, after_tokens, age, fit, fit_right, middle, one_line, plural, tokens
 from .sections import Listing, heading, lines, quiet
 from .timeline_lines import CUT
-from .told_lines import steered_lines, told_lines
+from .told_lines import UNKNOWN, steered_lines, told_lines
 from .widgets.row_list import Row
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def compaction_detail(known: Known, key: str, width: int, now_ms: int) -> Conten
     if told is None:
         parts.append(quiet("what it forgot is being worked out …"))
     elif not told_of:
-        parts.append(quiet("nothing that was looked for was forgotten"))
+        parts.append(quiet(nothing_words(told)))
     if row.summary:
         parts += [Content(""), heading("The summary"), Content(row.summary)]
     return lines(*parts)
@@ -96,6 +96,8 @@ def forgot_words(told: Told | None) -> str:
     """Count what a compaction forgot."""
     if told is None:
         return "being worked out …"
+    if not told.is_known:
+        return "unknown: the file begins here"
     counts = told.forgotten.counts
     named = [
         (counts.constraints, "rule"),
@@ -106,6 +108,13 @@ def forgot_words(told: Told | None) -> str:
     ]
     said = ", ".join(plural(count, what) for count, what in named if count)
     return f"forgot {said}" if said else "forgot nothing that was looked for"
+
+
+def nothing_words(told: Told | None) -> str:
+    """Say why nothing is listed as forgotten."""
+    if told is not None and not told.is_known:
+        return UNKNOWN
+    return "nothing that was looked for was forgotten"
 
 
 def _lost(told: Told) -> int:
@@ -122,7 +131,7 @@ def _row(row: CompactionRow, told: Told | None, width: int, now_ms: int) -> Cont
         sign, named = "", 0
     room = max(0, width - fixed - named - len(sign))
     forgot = forgot_words(told)
-    if told and len(forgot) > room:
+    if told and told.is_known and len(forgot) > room:
         forgot = f"forgot {plural(_lost(told), 'thing')}"
     return Content.assemble(
         (f"{CUT} ", "$accent"),

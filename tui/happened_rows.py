@@ -13,21 +13,26 @@ if TYPE_CHECKING:
 
 
 def happened(timeline: Timeline) -> list[list[str]]:
-    """List compactions and marks with their turns, and first and last: turn, time, size, what."""
-    last = len(timeline.turns) - 1
-    found = [(0, 0, f"begins with {model(timeline.turns[0].model)}")]
-    found += [(min(cut.turn, last), 1, f"{CUT} {cut_words(cut)}") for cut in timeline.cuts]
+    """List compactions and marks with their turns, and first and last: turn, time, size, what.
+
+    The time is the event's own, which may be long after its turn began; empty where unknown.
+    """
+    turns = timeline.turns
+    last = len(turns) - 1
+    found = [(0, 0, turns[0].at, f"begins with {model(turns[0].model)}")]
+    found += [(min(cut.turn, last), 1, cut.at, f"{CUT} {cut_words(cut)}") for cut in timeline.cuts]
     found += [
-        (mark.turn, 2, f"{MARK_SIGNS[mark.kind][0]} {mark_words(mark)}") for mark in timeline.marks
+        (mark.turn, 2, mark.at, f"{MARK_SIGNS[mark.kind][0]} {mark_words(mark)}")
+        for mark in timeline.marks
     ]
-    found.append((last, 3, "now"))
+    found.append((last, 3, turns[last].at, "now"))
     return [
         [
             f"{turn + 1:,}",
-            day(timeline.turns[turn].at),
-            tokens(timeline.turns[turn].tokens),
+            day(at),
+            tokens(turns[turn].tokens),
             percent(timeline.ratio(turn)),
             words,
         ]
-        for turn, _, words in sorted(found, key=lambda each: each[:2])
+        for turn, _, at, words in sorted(found, key=lambda each: each[:2])
     ]

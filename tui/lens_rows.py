@@ -89,6 +89,11 @@ def kinds_of(told: Told | None, halves: Halves | None, asked: Sequence[Steered])
     return [kind for kind in found if kind.things]
 
 
+def is_known(told: Told | None, halves: Halves | None) -> bool:
+    """Return whether the transcript holds what stood before the compaction."""
+    return all(each is None or each.is_known for each in (told, halves))
+
+
 _NAMES: Final = ("rules", "decisions", "todos", "files", "names")
 
 

@@ -10,7 +10,7 @@ from ..core.timeline import MarkKind
 from .formats import NOTHING, after_tokens, model, one_line, percent, tokens
 from .gauge import LEVEL_STYLES
 from .sections import quiet
-from .timeline_lines import CUT, MARK_SIGNS, day
+from .timeline_lines import CUT, MARK_SIGNS, clock, day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,13 +71,14 @@ def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
 def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | None) -> Content:
     """Write what an answer called and what happened at it; `calls` None: not known yet."""
     place = len(timeline.turns) - 1 if turn is None else turn
+    turn_at = timeline.turns[place].at
     parts: list[Content] = []
     parts += [
-        Content.styled(f"{CUT} {cut_words(cut)}", "$accent")
+        Content.styled(f"{CUT} {cut_words(cut)}", "$accent") + _later(cut.at, turn_at)
         for cut in timeline.cuts
         if cut.turn == place
     ]
-    parts += [_mark(mark) for mark in timeline.marks_of(place)]
+    parts += [_mark(mark) + _later(mark.at, turn_at) for mark in timeline.marks_of(place)]
     if timeline.ends_resting and turn is None:
         calls = None
     if calls:
@@ -97,6 +98,14 @@ def cut_words(cut: Cut) -> str:
     after = after_tokens(cut.next_tokens, cut.estimate)
     sizes = f"{tokens(cut.pre_tokens)} → {after}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
+
+
+def _later(at: int | None, turn_at: int | None) -> Content:
+    """Write when something happened, unless it was in the minute that the turn is shown with."""
+    if at is None or day(at) == day(turn_at):
+        return Content("")
+    same_day = day(at).split()[0] == day(turn_at).split()[0] if turn_at is not None else False
+    return quiet(f" {clock(at) if same_day else day(at)}")
 
 
 def _mark(mark: Mark) -> Content:

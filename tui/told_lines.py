@@ -21,6 +21,8 @@ NAMES_SHOWN: Final = 30
 SAID_SHOWN: Final = 8
 """Lines and names of one compaction; `ctxtop compactions --json` has more."""
 
+UNKNOWN: Final = "The transcript begins at this compaction: what it forgot cannot be known."
+
 _KINDS: Final = {
     "file_read": "reading",
     "tool_result": "the result of",

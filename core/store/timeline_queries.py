@@ -81,7 +81,7 @@ class ReturnRow(msgspec.Struct, frozen=True):
     agent_id: str
     status: str
     agent_type: str | None
-    """None where the call that started it is not known."""
+    """None where neither the call that started it nor its meta.json is known."""
     description: str | None
 
 
@@ -207,11 +207,22 @@ SELECT offset, at, agent_type, description FROM launch
 WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
 """
 
+# A notification of an agent in the background need not name the call that started it: another
+# line about the same agent does, or its meta.json.
 _RETURNS: Final = f"""
 {_CHOSEN}
-SELECT t.offset, t.at, t.agent_id, t.status, l.agent_type, l.description
+SELECT t.offset, t.at, t.agent_id, t.status,
+    COALESCE(l.agent_type, k.agent_type, NULLIF(m.agent_type, '')),
+    COALESCE(l.description, k.description, NULLIF(m.description, ''))
 FROM agent_return t
 LEFT JOIN launch l ON l.file_id = t.file_id AND l.tool_use_id = t.tool_use_id
+LEFT JOIN launch k ON k.file_id = t.file_id AND k.tool_use_id = (
+    SELECT o.tool_use_id FROM agent_return o
+    JOIN launch x ON x.file_id = o.file_id AND x.tool_use_id = o.tool_use_id
+    WHERE o.file_id = t.file_id AND o.agent_id = t.agent_id LIMIT 1)
+LEFT JOIN agent_meta m ON m.path = (
+    SELECT x.path FROM agent_meta x
+    WHERE x.session_id = :session_id AND x.agent_id = t.agent_id ORDER BY x.path LIMIT 1)
 WHERE t.file_id = (SELECT file_id FROM chosen)
     AND t.status NOT IN ('async_launched', 'remote_launched', 'teammate_spawned', 'message')
 ORDER BY t.offset

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ..conversation import PieceKind
-from .cues import CONSTRAINT, DECISION, REASON, quote, sentences_with
+from .cues import quote
 from .names import declared_in, hides_secret, names_in
+from .stated import decisions_in, rules_in
 from .todos import TODO_TOOLS, Todo, TodoList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from re import Pattern
 
     from ..conversation import Entry, Piece
 
@@ -93,9 +93,9 @@ def artifacts_of(entries: Iterable[Entry], standing: Artifacts = _NOTHING) -> Ar
 
     Files: the model's tools named them; what was edited comes before what was only read.
     Names: of the model's and the person's words and of tools' inputs, ranked by how often
-    and how lately they were used (001-14). Decisions: sentences with a cue. Todos: what is
-    open by the last calls of the tools for it. Constraints: the person's sentences with
-    must, never, always, 반드시 and the like (compaction.md 4.2, Q8).
+    and how lately they were used (001-14). Decisions: sentences that say what was decided.
+    Todos: what is open by the last calls of the tools for it. Constraints: the person's
+    sentences that lay down a rule (compaction.md 4.2, Q8; `stated`).
     """
     gathering = _Gathering(standing)
     for entry in entries:
@@ -152,11 +152,11 @@ class _Gathering:
         elif piece.kind is PieceKind.PROMPT:
             text = said_in(piece.text)
             self._name(names_in(text), line)
-            self._decide(text, line)
-            _note(self.constraints, CONSTRAINT, text, line)
+            _say(self.decisions, decisions_in(text), line)
+            _say(self.constraints, rules_in(text), line)
         elif piece.kind is PieceKind.TEXT:
             self._name(names_in(piece.text), line)
-            self._decide(piece.text, line)
+            _say(self.decisions, decisions_in(piece.text), line)
         elif piece.kind is PieceKind.SUMMARY:
             self._name(names_in(piece.text), line)
 
@@ -210,12 +210,6 @@ class _Gathering:
         for name in used:
             self.names[name] = self.names.get(name, (0, 0))[0] + 1, line
 
-    def _decide(self, text: str, line: int) -> None:
-        _note(self.decisions, DECISION, text, line)
-        for sentence in sentences_with(REASON, text):
-            if "`" in sentence or names_in(sentence):
-                _say(self.decisions, sentence, line)
-
     def _ranked(self) -> list[Name]:
         touched = {path.casefold() for path in self.files}
         last = max((line for _, line in self.names.values()), default=0) or 1
@@ -227,17 +221,13 @@ class _Gathering:
         return [name for name in ranked if not _is_file(name.text.casefold(), touched)]
 
 
-def _note(quotes: dict[str, int], cue: Pattern[str], text: str, line: int) -> None:
-    for sentence in sentences_with(cue, text):
-        _say(quotes, sentence, line)
-
-
-def _say(quotes: dict[str, int], sentence: str, line: int) -> None:
-    # Said again, it is the newest.
-    text = quote(sentence)
-    if not hides_secret(sentence):
-        quotes.pop(text, None)
-        quotes[text] = line
+def _say(quotes: dict[str, int], sentences: Iterable[str], line: int) -> None:
+    for sentence in sentences:
+        # Said again, it is the newest.
+        text = quote(sentence)
+        if not hides_secret(sentence):
+            quotes.pop(text, None)
+            quotes[text] = line
 
 
 def _newest(quotes: dict[str, int]) -> tuple[Quote, ...]:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..transcripts import (
+    assistant,
+    launched,
+    notification,
+    refusal,
+    summary,
+    user,
+    write,
+)
+from ..transcripts import boundary as cut_line
+from ..transcripts import launch as launch_line
 from .writing import answer, append, boundary, launch, prompt, returned, session_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ..transcripts import JsonLine
     from .ended import Ended
 
 SESSION = "00000001-0000-4000-8000-000000000000"
@@ -122,3 +136,82 @@ def test_the_lens_tells_what_was_kept_and_forgotten(run: Callable[..., Ended]) -
     assert ended.out.startswith("auto: 190 k → 15 k")
     assert run("lens", SESSION, "--boundary", "zzz").code == 1
     assert "Our conversation" not in run("lens", SESSION).out
+
+
+def told_of(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended], *lines: JsonLine
+) -> Callable[..., Ended]:
+    root = tmp_path / "claude"
+    write(root / "projects" / "-home-dev-live" / f"{SESSION}.jsonl", lines)
+    return lambda *words: call_ctxtop(
+        *words, "--config-dir", str(root), "--db", str(tmp_path / "store.db")
+    )
+
+
+def test_what_happened_has_its_own_time_and_not_its_turns(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    run = told_of(
+        tmp_path,
+        call_ctxtop,
+        user(),
+        launch_line("toolu_1", "explorer", "look it over", message_id="m1"),
+        launched("toolu_1", "abc1234567890"),
+        notification("abc1234567890", "fine", tool_use_id="toolu_1", at=11 * 60),
+        assistant("m2", 20_000, 9, at=11 * 60 + 5),
+        refusal("API Error: 529", timestamp="2026-11-21T12:00:00.000Z"),
+        cut_line(preTokens=30_000) | {"timestamp": "2026-11-21T13:00:00.000Z"},
+    )
+
+    rows = [line.split() for line in run("timeline", SESSION).out.splitlines()]
+    when = {row[-1]: row[1:3] for row in rows if len(row) > 3 and row[0] == "1"}
+    when |= {row[-1]: row[1:3] for row in rows if len(row) > 3 and row[0] == "2"}
+    start = when["started"]
+    assert minutes(when["returned"]) - minutes(start) == 11
+    assert minutes(when["529"]) - minutes(start) == 26 * 60
+    cut = next(row for row in rows if "compacted" in row)
+    assert minutes(cut[1:3]) - minutes(start) == 27 * 60
+
+
+def minutes(words: list[str]) -> int:
+    """Minutes since the year began, of a day and a time."""
+    month, day_of, hour, minute = (int(part) for part in re.split("[-: ]", " ".join(words)))
+    return ((month * 31 + day_of) * 24 + hour) * 60 + minute
+
+
+def test_an_agent_in_the_background_is_named_by_its_task_and_never_by_its_id(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    run = told_of(
+        tmp_path,
+        call_ctxtop,
+        user(),
+        launch_line("toolu_1", "explorer", "look it over"),
+        launched("toolu_1", "abc1234567890"),
+        notification("abc1234567890", "fine", tool_use_id="toolu_of_another_message", at=60),
+        notification("fff1234567890", "who?", tool_use_id="toolu_unknown", at=70),
+        assistant("m2", 20_000, 9, at=80),
+    )
+
+    marks = json.loads(run("timeline", SESSION, "--json").out)["marks"]
+
+    ended = [mark["what"] for mark in marks if mark["kind"] == "agent_returned"]
+    assert ended == ["explorer: look it over", "agent"]
+    assert "1234567890" not in run("timeline", SESSION).out
+
+
+def test_of_a_file_that_begins_at_its_compaction_nobody_knows_what_was_forgotten(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    run = told_of(
+        tmp_path, call_ctxtop, cut_line(at=1), summary(), assistant("m1", 20_000, 9, at=9)
+    )
+
+    out = run("lens", SESSION).out
+    assert "cannot be known" in out
+    assert "nothing was forgotten" not in out
+    found = json.loads(run("lens", SESSION, "--json").out)
+    assert found["kept"] is found["forgotten"] is None
+    assert "unknown" in run("compactions", "--session", SESSION).out

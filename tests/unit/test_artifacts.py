@@ -87,7 +87,6 @@ def test_decisions_of_both_and_rules_of_the_person_alone() -> None:
     found = artifacts_of(run)
 
     assert [said.text for said in found.decisions] == [
-        "It failed because `read_all` blocks.",
         "I will use `msgspec` instead of json here.",
         "We decided to drop Windows.",
     ]

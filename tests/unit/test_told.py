@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxtop.core.cleared import CLEARED
+from ctxtop.core.kept_at import halves_at
 from ctxtop.core.segments import segments
 from ctxtop.core.told import ShownCleared, Told, pack, tell, unpack
 
@@ -113,3 +114,17 @@ def test_what_is_told_is_kept_and_read_again() -> None:
     assert unpack(None) is None
     assert unpack("{") is None
     assert unpack('{"forgotten": 3}') is None
+
+
+def test_a_file_that_begins_at_its_compaction_does_not_say_what_was_forgotten() -> None:
+    cut = [compacted(), summed_up("one")]
+
+    assert [each.is_known for each in told(*cut)] == [False]
+    assert [each.is_known for each in told(asked("a"), *cut, answered("b"), compacted())] == [
+        True,
+        True,
+    ]
+    assert [each.is_known for each in told(*cut, compacted())] == [False, True]
+    halves = halves_at(cut, cut[0].uuid or "")
+    assert halves is not None
+    assert not halves.is_known

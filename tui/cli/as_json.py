@@ -211,7 +211,7 @@ def compaction(row: CompactionRow) -> Record:
         "duration_ms": row.duration_ms,
         "kept_messages": row.kept_messages,
         "summary": row.summary,
-        "forgotten": _forgotten(told.forgotten) if told else None,
+        "forgotten": _forgotten(told.forgotten) if told and told.is_known else None,
         "thrash": _thrash(thrash(told.refill)) if told else None,
         "cleared_results": told.cleared_results if told else None,
     }

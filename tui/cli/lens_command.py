@@ -80,8 +80,8 @@ def lens_record(row: CompactionRow, halves: Halves | None, prompt: str) -> dict[
         "post_tokens": row.post_tokens,
         "next_answer_tokens": row.next_tokens,
         "estimated_next_tokens": row.left_tokens,
-        "kept": _artifacts(halves.kept) if halves else None,
-        "forgotten": _artifacts(halves.lost) if halves else None,
+        "kept": _artifacts(halves.kept) if halves and halves.is_known else None,
+        "forgotten": _artifacts(halves.lost) if halves and halves.is_known else None,
         "summary": row.summary,
         "prompt": prompt or None,
     }
@@ -99,9 +99,11 @@ def _artifacts(found: Artifacts) -> dict[str, Any]:
 
 def _lines(row: CompactionRow, told: Told | None, halves: Halves | None) -> list[str]:
     from ..compaction_rows import cut_words
-    from ..lens_rows import kinds_of, lens_listing
+    from ..lens_rows import is_known, kinds_of, lens_listing
+    from ..told_lines import UNKNOWN
     from .columns import terminal_width
 
-    listing = lens_listing(kinds_of(told, halves, ()), terminal_width(), "nothing was forgotten")
+    empty = "nothing was forgotten" if is_known(told, halves) else UNKNOWN
+    listing = lens_listing(kinds_of(told, halves, ()), terminal_width(), empty)
     rows = [row.content.plain.rstrip() for row in listing.rows]
     return [cut_words(row), listing.head.plain, *(rows or [listing.empty])]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...core import thrash
 from ..formats import NOTHING, middle, plural
-from ..told_lines import told_lines
+from ..told_lines import UNKNOWN, told_lines
 from .columns import Cell, one_line, paint
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def forgot(told: Told | None) -> Cell | str:
     """Say how much was forgotten."""
     if told is None:
         return NOTHING
+    if not told.is_known:
+        return Cell("unknown", "quiet")
     counts = ", ".join(_counted(told.forgotten.counts))
     return counts or Cell("nothing", "quiet")
 
@@ -37,6 +39,8 @@ def details(told: Told | None, width: int) -> list[str]:
     """Lay out all that is told of a compaction, in lines of at most `width` cells."""
     if told is None:
         return [paint(f"{_INDENT}nothing is told of it yet: its file was not read", "quiet")]
+    if not told.is_known:
+        return [paint(f"{_INDENT}{UNKNOWN}", "quiet")]
     room = max(1, width - len(_INDENT) - _LABEL)
     return [
         paint(_INDENT + f"{label:<{_LABEL}}", "quiet") + middle(one_line(text), room)

@@ -12,9 +12,10 @@ from textual.widgets import Static
 
 from ..forgotten_prompt import forgotten_prompt
 from ..formats import one_line
-from ..lens_rows import kinds_of, lens_listing, lens_words, sizes, thing_of
+from ..lens_rows import is_known, kinds_of, lens_listing, lens_words, sizes, thing_of
 from ..sections import heading, lines, quiet
 from ..timeline_lines import day
+from ..told_lines import UNKNOWN
 from ..widgets.pager import Pager
 from ..widgets.row_list import RowList, Rows
 from .page import Page
@@ -134,12 +135,16 @@ class LensScreen(Page):
         self.query_one("#how", Static).update(lens_words(row, told, self.app.now_ms()))
         rows = self.query_one("#rows", RowList)
         kinds = kinds_of(told, self._halves, self._asked)
-        known = told is not None or self._halves is not None
-        listing = lens_listing(kinds, rows.room or width, NOTHING_LOST if known else NOT_TOLD)
+        listing = lens_listing(kinds, rows.room or width, self._why_empty())
         rows.empty = listing.empty
         rows.show_head(quiet(self._note) if self._note else listing.head)
         rows.show_rows(listing.rows)
         self.query_one("#detail", Static).update(self._summary)
+
+    def _why_empty(self) -> str:
+        if self._told is None and self._halves is None:
+            return NOT_TOLD
+        return NOTHING_LOST if is_known(self._told, self._halves) else UNKNOWN
 
     @property
     def _summary(self) -> Content:
@@ -172,7 +177,9 @@ class LensScreen(Page):
         if prompt:
             self.app.copy(prompt, "what was forgotten, as a prompt")
         else:
-            self.notify("nothing was forgotten that could be given back", markup=False)
+            known = is_known(self._told, self._halves)
+            said = "nothing was forgotten that could be given back" if known else UNKNOWN
+            self.notify(said, markup=False)
 
     def _read(self, content: Content) -> None:
         crumbs = self._crumbs[1:]

@@ -1,0 +1,101 @@
+"""How many of the sentences that are told as rules and decisions are such.
+
+Candidates are all sentences of the recorded sessions that hold a word of a rule (in a person's
+prompts) or of a decision (in prompts and answers), as they are shown. Each was read and
+labelled; as the sessions' texts are not in the repository, `stated_labels.json` has the
+label by the SHA-256 of the sentence in small letters with single spaces. A sentence without a
+label counts as none, and is counted.
+Usage: python -m tests.bench.bench_stated, with CTXTOP_SHARED naming the shared folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.conversation import PieceKind
+from ctxtop.core.summaries.artifacts import said_in
+from ctxtop.core.summaries.cues import CONSTRAINT, DECISION, REASON, quote, sentences_with
+from ctxtop.core.summaries.names import names_in
+from ctxtop.core.summaries.stated import decisions_in, rules_in
+
+from .recordings import recordings, shared_folder, too_few
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+LABELS: Final = Path(__file__).with_name("stated_labels.json")
+
+RULE, DECIDED = "rule", "decision"
+
+
+def key_of(sentence: str) -> str:
+    """Return the key by which a sentence has its label."""
+    return hashlib.sha256(" ".join(sentence.casefold().split()).encode()).hexdigest()
+
+
+def read_labels() -> dict[str, dict[str, bool]]:
+    """Read the labels by kind and key: whether it is a rule, or a decision that was taken."""
+    return msgspec.json.decode(LABELS.read_bytes(), type=dict[str, dict[str, bool]])
+
+
+def candidates(kind: str, text: str) -> Iterator[str]:
+    """List the sentences that hold a word of a kind."""
+    if kind == RULE:
+        yield from sentences_with(CONSTRAINT, text)
+        return
+    yield from sentences_with(DECISION, text)
+    for sentence in sentences_with(REASON, text):
+        if "`" in sentence or names_in(sentence):
+            yield sentence
+
+
+def spoken(kind: str, paths: Iterable[Path]) -> Iterator[str]:
+    """Give the texts in which a kind is looked for."""
+    kinds = {PieceKind.PROMPT} if kind == RULE else {PieceKind.PROMPT, PieceKind.TEXT}
+    for path in paths:
+        for entry in read_conversation(path):
+            if not entry.sidechain:
+                for piece in entry.pieces:
+                    if piece.kind in kinds:
+                        yield said_in(piece.text) if piece.kind is PieceKind.PROMPT else piece.text
+
+
+def show(kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> None:
+    """Print precision and recall of one kind."""
+    labels = read_labels()[kind]
+    every: set[str] = set()
+    found: set[str] = set()
+    for text in spoken(kind, paths):
+        every |= {key_of(quote(each)) for each in candidates(kind, text)}
+        found |= {key_of(quote(each)) for each in find(text)}
+    true = {key for key in every | found if labels.get(key)}
+    right = found & true
+    unlabelled = (every | found) - labels.keys()
+    print(
+        f"{kind:10} {len(every):4} candidates, {len(true):3} are such; told {len(found):3},"
+        f" right {len(right):3}: precision {_share(len(right), len(found))},"
+        f" recall {_share(len(right), len(true))}; without a label {len(unlabelled)}"
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "–"
+
+
+def main() -> None:
+    """Print the figures."""
+    shared = shared_folder()
+    paths = recordings(shared)
+    if not paths:
+        print(too_few(shared, "a recorded session is", 0))
+        return
+    show(RULE, paths, rules_in)
+    show(DECIDED, paths, decisions_in)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Which sentences lay down a rule or say what was decided, and which only hold such a word."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ctxtop.core.summaries.stated import decisions_in, rules_in
+
+from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Never push to the main branch.",
+        "Run the tests first, and don't touch the lock file.",
+        "Please do not rename public functions.",
+        "Always sort the imports.",
+        "The exporter must write UTF-8.",
+        "Messages mustn't name the customer.",
+        "The cache should never hold a password.",
+        "Only render the banner when the list is empty.",
+        "Keep the banner, only show it when there is news.",
+        "Wrap only the outer list in the provider.",
+        "For the report we would only add that to the web build, never to the library.",
+        "The size is small, so only the second column should be cut.",
+        "Two buttons (both only shown when a file was picked):",
+        "Find a way to make the address always visible.",
+        "I prefer small commits.",
+        "Prefer pnpm over npm.",
+        "Make sure that every error names the file.",
+        "Secrets in the log are forbidden.",
+        "커밋하지 마세요, 테스트가 먼저입니다.",
+        "반드시 테스트를 먼저 실행하세요.",
+    ],
+)
+def test_a_rule_is_found(sentence: str) -> None:
+    assert list(rules_in(sentence)) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I don't know what can be done about it.",
+        "The prompt never warns about this.",
+        "You can always use the file in my home folder.",
+        "The scan finds only old files and misses the new ones.",
+        "Only Safari has the wrong extension.",
+        "There is a bug: the colors do not look right.",
+        "These pages are never linted in the pipeline.",
+        "This was the only real filter found in the whole project.",
+        "It shows the last run so that suggestions don't repeat work.",
+        "Intermediate list after fixes only",
+        "A built-in feature (web only) that lets people repair files.",
+        "Should we always sort them?",
+        "The easiest thing would be to start at zero and always use the parent's value.",
+        "It must have been the cache.",
+    ],
+)
+def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
+    assert not list(rules_in(sentence))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "We decided to drop Windows.",
+        "I've chosen SQLite: I chose it over a file.",
+        "Decision: a gradient needs at least four cells.",
+        "I will use `msgspec` instead of json here.",
+        "We'll go with polling.",
+        "Rather than 90 fixtures, I'll use one list of hashes.",
+        "I made the call on fixtures rather than wait: hashes for all of them.",
+        "Accepted the derived flag instead of an explicit one.",
+        "A screen has no width here, so width becomes a parameter rather than a constant.",
+        "Rows lead with the key, not the title, because people search for keys.",
+        "Deleting the filters rather than mending them was right.",
+        "Let me rewrite the page to import from the small package instead of the large one:",
+        "데이터베이스는 SQLite로 하기로 했습니다.",
+    ],
+)
+def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
+    assert list(decisions_in(sentence)) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It failed because `read_all` blocks.",
+        "The agent asked instead of guessing.",
+        "I measured it on my own build rather than from the report.",
+        "There needs to be a decision on the fallback.",
+        "Should we use a queue instead of a lock?",
+        "We could use a worker instead of a thread.",
+        "The next prompt reads it from there instead of the default.",
+        "The bar now counts phases instead of batches.",
+        "A change touches one line instead of a whole file.",
+        "The test missed it because it compares `name` alone.",
+        "I'll leave it to you to decide whether we use a queue rather than a lock: tell me if so.",
+        "Here are the decision criteria.",
+    ],
+)
+def test_a_reason_or_a_contrast_alone_is_no_decision(sentence: str) -> None:
+    assert not list(decisions_in(sentence))
+
+
+def test_the_labels_of_the_recorded_sessions_name_no_text() -> None:
+    labels = read_labels()
+
+    assert set(labels) == {RULE, DECIDED}
+    assert all(len(key) == 64 for kind in labels.values() for key in kind)
+    assert all(any(kind.values()) and not all(kind.values()) for kind in labels.values())
+    assert set(json.loads(LABELS.read_text())) == set(labels)
+    assert key_of(" Never  push.") == key_of("never push.")
