@@ -18,8 +18,9 @@ from .clean import clean_title
 from .client_environment import read_environment
 from .folder import Trouble, describe, find_files, found_file, is_moved, unreadable
 from .listener import Changed, Progress
+from .own_changes import OwnChanges
 from .own_logs.logs import LogReader
-from .registry import read_registry
+from .registry import open_sessions, read_clients
 from .regular import open_regular
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
@@ -80,6 +81,9 @@ class Collector:
         self._known = writer.files()
         self._metas = writer.meta_times()
         self._live: list[LiveSession] | None = None
+        self._left: tuple[frozenset[str], bool] | None = None
+        """Of the registry: entries that were left behind, and whether there is one."""
+        self._own_changes: Final = OwnChanges(writer)
         self._processes: set[tuple[str, int, str | None]] = set()
         self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
         tell = Tell(self.report, self._ease, listener.noted)
@@ -156,9 +160,14 @@ class Collector:
             self.take_paths(paths)
 
     def read_sidecars(self) -> None:
-        """Read the registry, and the logs of hooks and status line."""
-        live = read_registry(self.folder)
-        touched: set[str] = set()
+        """Read the registry, our own receipts, and the logs of hooks and status line."""
+        registry = read_clients(self.folder)
+        live = open_sessions(registry)
+        touched = self._own_changes.read()
+        if (registry.left, registry.is_kept) != self._left:
+            self.writer.save_registry(registry.left, is_kept=registry.is_kept)
+            touched |= registry.left ^ (self._left[0] if self._left else frozenset())
+            self._left = (registry.left, registry.is_kept)
         if live != self._live:
             self.writer.save_live(live)
             self._read_environments(live)

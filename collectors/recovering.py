@@ -13,7 +13,7 @@ from ..core.compaction.apply import apply_plan
 from ..core.compaction.line_file import open_lines
 from ..core.compaction.plan import Harm
 from ..core.compaction.planning import read_view
-from ..core.compaction.receipts import Mode
+from ..core.compaction.receipts import Mode, Receipts
 from ..core.compaction.recovery.attempt import attempt
 from ..core.compaction.recovery.detection import find_refusal
 from ..core.compaction.recovery.ground import Ground
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..core.compaction.recovery.planning import Choice
     from ..core.compaction.recovery.run import Found, Run
     from ..core.compaction.subject import Subject
+    from ..core.compaction.view import View
     from ..core.policy.policy import Policy
     from ..core.sessions import Session
 
@@ -162,6 +163,7 @@ def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]
                 "it did not end in a prompt that is too long or in an empty message:"
                 " `ctxtop compact` makes it smaller"
             )
+        _require_news(subject, view, found)
         ground = Ground(
             view,
             found,
@@ -171,6 +173,18 @@ def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]
             reserve_tokens=wanted.reserve_tokens,
         )
         yield ground, Base(scan.sha256, scan.size)
+
+
+def _require_news(subject: Subject, view: View, found: Found) -> None:
+    """Raise NothingToMendError where the refusal came before the session was made or changed."""
+    change = Receipts(subject.state).last_changes().get(subject.session_id)
+    refused = next((each for each in view.entries if each.line == found.line), None)
+    if change is None or refused is None or (refused.at or 0) > change.at:
+        return
+    raise NothingToMendError(
+        f"it was made smaller after the refusal, by receipt {change.receipt_id}, and nothing was"
+        f" sent since: {change.resume_command}"
+    )
 
 
 def _tools(wanted: Wanted) -> Tools:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 
+from ..core.models import is_registered
 from ..core.store.facts import LiveSession
 from .clean import clean_text, clean_title
 from .regular import open_regular
@@ -39,6 +40,9 @@ _PROC_START_FIELD: Final = 22
 """Of /proc/PID/stat: the start in clock ticks (reference: claude-code-formats 1.4)."""
 
 
+_STATUSES: Final = {"shell": "idle"}
+"""What the client calls an idle prompt beside which a background shell runs (seen in 2.1.329)."""
+
 _DEAD: Final = frozenset("ZX")
 """States of /proc/PID/stat: ended, and nobody has buried it yet (a container without init)."""
 
@@ -60,29 +64,63 @@ class _Entry(msgspec.Struct, rename="camel"):
     updated_at: Moment | None = None
 
 
+class Registry(NamedTuple):
+    """What the registry says of sessions; all ids are in lower case."""
+
+    clients: tuple[LiveSession, ...]
+    """One entry for each process that is alive, in no order; two may have one session open."""
+    left: frozenset[str]
+    """Sessions of entries whose process is not alive, or not on this machine: nobody removed
+    them."""
+    is_kept: bool
+    """The folder is there: clients write into it."""
+
+    def is_closed(self, session_id: str, client_version: str | None) -> bool:
+        """Report whether the registry would name a session if a client had it open."""
+        named = session_id in self.left or any(
+            each.session_id == session_id for each in self.clients
+        )
+        return self.is_kept and not named and is_registered(client_version)
+
+
 def read_registry(folder: ClaudeFolder) -> list[LiveSession]:
-    """List the open sessions; an entry whose process has ended is left out.
+    """List the open sessions, each once; an entry whose process has ended is left out.
 
     Only *.json is opened: a *.key beside it is a secret.
     """
+    return open_sessions(read_clients(folder))
+
+
+def open_sessions(found: Registry) -> list[LiveSession]:
+    """List the open sessions; of one that two clients have open the newest word counts."""
     live: dict[str, LiveSession] = {}
-    for path in sorted(folder.sessions.glob("*.json")):
-        entry = _read(path)
-        if entry is None or not _is_alive(entry):
-            continue
-        session = _describe(entry)
+    for session in found.clients:
         other = live.get(session.session_id)
-        # A session that was resumed elsewhere stands twice: the newest word counts.
         if other is None or _newest(session) >= _newest(other):
             live[session.session_id] = session
     return list(live.values())
+
+
+def read_clients(folder: ClaudeFolder) -> Registry:
+    """Read every entry of the registry."""
+    clients, left = [], set()
+    for path in sorted(folder.sessions.glob("*.json")):
+        entry = _read(path)
+        if entry is None:
+            continue
+        session = _describe(entry)
+        if _is_alive(entry):
+            clients.append(session)
+        else:
+            left.add(session.session_id)
+    return Registry(tuple(clients), frozenset(left), folder.sessions.is_dir())
 
 
 def _describe(entry: _Entry) -> LiveSession:
     return LiveSession(
         session_id=clean_title(entry.session_id).lower(),
         pid=entry.pid,
-        status=clean_title(entry.status or "idle"),
+        status=_STATUSES.get(entry.status or "idle") or clean_title(entry.status or "idle"),
         tmux=_title(entry.tmux),
         name=_title(entry.name) if entry.name_source == "user" else None,
         updated_at=entry.updated_at,

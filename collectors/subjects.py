@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.compaction.subject import Subject
 from .asking.client_trust import repository_of
-from .registry import read_registry
+from .own_changes import state_folder
+from .registry import read_clients
 from .transcripts.conversation import read_conversation
+from .transcripts.ends import last_version
 from .transcripts.project_root import find_launch_folder
+
+__all__ = ["resume_folder", "state_folder", "subject_of", "summary_cache"]
 
 if TYPE_CHECKING:
     from ..core.sessions import Session
     from .folder import ClaudeFolder
-
-
-def state_folder(store: Path) -> Path:
-    """Name the folder of copies, receipts and locks: beside the store, outside of the client's."""
-    return store.with_name(f"{store.name}.compaction")
 
 
 def summary_cache(store: Path) -> Path:
@@ -34,7 +33,7 @@ def resume_folder(session: Session) -> str | None:
     worktree, or where /cd went. Once that is gone, the session resumes where it began (seen with
     2.1.329: "the worktree … no longer exists; continuing in the current directory").
     """
-    named = PurePosixPath(session.path).parts[0]
+    named = session.path.partition("/")[0]
     works_in = find_launch_folder(session.cwd, named) if session.cwd else None
     folders = [folder for folder in (works_in, session.project_root, session.cwd) if folder]
     return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
@@ -66,8 +65,12 @@ def subject_of(
     """Look after a session; `automatic` says why nobody was asked, None where a person did it."""
 
     def held_by(asked: str) -> str | None:
-        live = (each for each in read_registry(folder) if each.session_id == asked.lower())
+        live = (each for each in read_clients(folder).clients if each.session_id == asked.lower())
         return next((f"process {each.pid}" for each in live), None)
+
+    def is_closed(asked: str) -> bool:
+        path = transcript.with_name(f"{asked}.jsonl")
+        return read_clients(folder).is_closed(asked.lower(), last_version(path))
 
     return Subject(
         session_id=session_id,
@@ -76,5 +79,6 @@ def subject_of(
         state=state_folder(store),
         read=read_conversation,
         held_by=held_by,
+        is_closed=is_closed,
         automatic=automatic,
     )

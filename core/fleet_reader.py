@@ -89,6 +89,9 @@ class FleetReader:
     ) -> None:
         for some in _in_parts(names):
             found = reader.read(some, now_ms, looks_ahead=looks_ahead)
+            # A client that was closed before its first prompt leaves nothing behind.
+            for name in some:
+                self._sessions.pop(name, None)
             self._sessions |= {session.session_id: session for session in found}
 
     def new_warnings(self) -> list[tuple[Session, ContextWarning]]:

@@ -91,6 +91,17 @@ def parse_version(text: str | None) -> Version | None:
     return tuple(map(int, found.groups())) if found else None
 
 
+REGISTERS_FROM: Final = (2, 1, 329)
+"""Clients from this version on keep an entry in the registry as long as they are open, also
+without a screen (seen in 2.1.329; what older ones do with `-p` is not settled)."""
+
+
+def is_registered(client_version: str | None) -> bool:
+    """Report whether the registry has an entry of every open client of this version."""
+    version = parse_version(client_version)
+    return version is not None and version >= REGISTERS_FROM
+
+
 def known_model(model: str | None) -> Known | None:
     """Find a model id in the table, by its name without a mark, a date or a provider."""
     return _TABLE.get(family_of(model or "") or "")

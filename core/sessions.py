@@ -10,7 +10,7 @@ import msgspec
 from .activity import NO_CACHE, Cache, Cost, Doing
 from .counter import EXACT_OUTPUT_FROM, Counted
 from .evidence import Reported, Seen
-from .models import LARGE_MARK, parse_version
+from .models import LARGE_MARK, is_registered, parse_version
 from .outlook import NO_OUTLOOK, Outlook
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Session(msgspec.Struct, frozen=True):
     started_at: int | None
     last_activity_at: int | None
     path: str
-    """Below Claude Code's projects folder."""
+    """Below Claude Code's projects folder; empty for an open client before its first prompt."""
     outlook: Outlook = NO_OUTLOOK
     agents_failed: int | None = None
     """Agents that did not compress their results; None where nobody looked."""
@@ -193,7 +193,7 @@ def title_of(row: SessionRow) -> str:
         or row.summary_title
         or row.first_prompt
         or row.last_prompt
-        or f"session {row.session_id[:8]}"
+        or f"{'session' if row.path else 'new session'} {row.session_id[:8]}"
     )
 
 
@@ -215,7 +215,8 @@ def _status(row: SessionRow, now_ms: int) -> Status:
     if row.gone:
         return Status.GONE
     last = _last_activity(row)
-    if last is not None and 0 <= now_ms - last < ACTIVE_MS:
+    has_ended = row.unregistered and is_registered(row.client_version)
+    if last is not None and 0 <= now_ms - last < ACTIVE_MS and not has_ended:
         return Status.ACTIVE
     return Status.ENDED
 

@@ -70,6 +70,9 @@ def _compact(app: Navigating) -> Page | None:
     session = app.marked_session
     if session and app.screen is app.fleet and len(app.fleet.how.picked) > 1:
         app.notify("one session at a time is compacted: the one under the cursor", markup=False)
+    if session and not session.path:
+        app.notify("nothing was said in it yet: there is nothing to compact", markup=False)
+        return None
     return CompactScreen(session) if session else None
 
 

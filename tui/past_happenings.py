@@ -7,14 +7,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from ..collectors.own_changes import state_folder
+from ..core.compaction.receipts import Receipts, State
+from ..core.compaction.recovery.run import State as RunState
 from ..core.sessions import title_of
 from ..core.store import aside_queries, log_queries, queries
-from ..core.store.recovery_rows import automatic_runs
+from ..core.store.recovery_rows import all_runs, automatic_runs
 from ..core.store.warning_queries import last_id
 from ..core.warning_log import read_log
-from .formats import NOTHING, after_tokens, one_line, percent, tokens
+from .formats import NOTHING, after_tokens, one_line, percent, plural, tokens
 from .happenings import Happening, in_order
 from .notices import WEIGHTS, Weight
+from .receipt_words import MODES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -26,6 +30,9 @@ MOST: Final = 1000
 
 MOST_OF_A_KIND: Final = 400
 """Else a file of garbage, with a bad line each, would be all that is seen."""
+
+SHOWN_CHARS: Final = 200
+"""Of the API's words in a row; the entry opened shows all."""
 
 _ASIDE: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
 """How the name of a store ends that was set aside: when that was, in UTC."""
@@ -39,6 +46,9 @@ def read_past(db: sqlite3.Connection, store: Path, most: int = MOST) -> tuple[Ha
         *_levels(db),
         *_compactions(db),
         *_runs(db),
+        *_receipts(store),
+        *_recoveries(db),
+        *_refusals(db),
         *_troubles(db),
         *_hooks(db),
         *_faults(db, store),
@@ -155,6 +165,75 @@ def _runs(db: sqlite3.Connection) -> Iterator[Happening]:
             ),
             session_id=run.session_id,
         )
+
+
+def _receipts(store: Path) -> Iterator[Happening]:
+    for receipt in Receipts(state_folder(store)).all()[:MOST_OF_A_KIND]:
+        freed = receipt.plan.before_tokens - receipt.plan.after_tokens
+        state = "" if receipt.state is State.DONE else f", {receipt.state.replace('_', ' ')}"
+        made = f"fork     {receipt.new_session_id}\n" if receipt.new_session_id else ""
+        yield Happening(
+            key=f"receipt {receipt.receipt_id}",
+            at=receipt.at,
+            weight=Weight.WARNING if receipt.state is State.OPEN else Weight.NOTE,
+            source="receipt",
+            where=receipt.session_id[:8],
+            words=f"{MODES[receipt.mode]}: ≈ {tokens(freed)} tokens freed{state}",
+            detail=(
+                f"receipt  {receipt.receipt_id}\n"
+                f"{made}"
+                f"why      {one_line(receipt.automatic or 'a person asked')}\n"
+                f"checks   {len(receipt.verified)} passed\n"
+                f"undo     `ctxtop undo {receipt.receipt_id}`"
+            ),
+            session_id=receipt.session_id,
+        )
+
+
+def _recoveries(db: sqlite3.Connection) -> Iterator[Happening]:
+    newest = sorted(all_runs(db), key=lambda run: -run.changed_at)[:MOST_OF_A_KIND]
+    for run in newest:
+        session_id, state = run.found.session_id, run.state.replace("_", " ")
+        yield Happening(
+            key=f"recovery {session_id}",
+            at=run.changed_at,
+            weight=Weight.NOTE if run.state is RunState.SUCCEEDED else Weight.WARNING,
+            source="recovery",
+            where=session_id[:8],
+            words=f"recovery {state}: {plural(run.counters.attempts, 'attempt')}",
+            detail=(
+                f"refusal  {one_line(run.found.error_type)}\n"
+                f"steps    {', '.join(run.steps)}\n"
+                f"receipt  {run.receipt or NOTHING}\n"
+                f"more     `ctxtop recover {session_id[:8]}`"
+            ),
+            session_id=session_id,
+        )
+
+
+def _refusals(db: sqlite3.Connection) -> Iterator[Happening]:
+    for row in aside_queries.newest_refusals(db, MOST_OF_A_KIND):
+        whose = f"agent {row.agent_id}" if row.agent_id else "the session"
+        sizes = f"{_count(row.prompt_tokens)} tokens, the limit {_count(row.limit_tokens)}"
+        yield Happening(
+            key=f"refusal {row.path} {row.offset}",
+            at=row.at,
+            weight=Weight.WARNING,
+            source="refusal",
+            where=row.session_id[:8],
+            words=one_line(row.detail)[:SHOWN_CHARS] + (", an agent" if row.agent_id else ""),
+            detail=(
+                f"context  {whose}\n"
+                f"kind     {one_line(row.kind)}\n"
+                f"prompt   {sizes}\n\n"
+                f"{one_line(row.detail)}"
+            ),
+            session_id=row.session_id,
+        )
+
+
+def _count(value: int | None) -> str:
+    return NOTHING if value is None else f"{value:,}"
 
 
 def _troubles(db: sqlite3.Connection) -> Iterator[Happening]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..registry import read_registry
+from ..registry import open_sessions, read_clients
+from ..transcripts.ends import last_version
 from . import by_cli, by_plugin, by_tmux
 from .boundary import BoundaryWatch
 from .lock import locked
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from ...core.store.facts import LiveSession
     from ..folder import ClaudeFolder
+    from ..registry import Registry
     from .boundary import NewBoundary
 
 QUIET_S: Final = 5.0
@@ -78,9 +80,18 @@ def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
 
 
 def _ask(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
-    live = _live(subject)
-    if live is None:
-        return _ask_closed(subject, via, asking)
+    registry = read_clients(subject.folder)
+    own = [each for each in registry.clients if each.session_id == subject.session_id]
+    if not own:
+        return _ask_closed(subject, via, asking, registry)
+    if len(own) > 1:
+        pids = " and ".join(str(each.pid) for each in own)
+        raise NotCompactedError(
+            Why.LIVE,
+            f"it is open in {len(own)} clients (processes {pids}), and only one would see the"
+            " compaction: close the others first",
+        )
+    (live,) = own
     if via is Via.CLI:
         raise NotCompactedError(
             Why.LIVE, f"it is open in process {live.pid}, which would not see the compaction"
@@ -105,12 +116,14 @@ def _ask(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
     return by_tmux.ask(asking, watch, pane, lambda: _live(subject))
 
 
-def _ask_closed(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
+def _ask_closed(subject: Subject, via: Via, asking: Asking, registry: Registry) -> NewBoundary:
     if via in {Via.PLUGIN, Via.TMUX}:
         raise NotCompactedError(Why.NOTHING, "nobody has it open: leave --via out")
     watch = BoundaryWatch(subject.transcript)
     quiet_s = time.time() - subject.transcript.stat().st_mtime
-    if 0 <= quiet_s < QUIET_S:
+    version = last_version(subject.transcript)
+    is_closed = registry.is_closed(subject.session_id, version)
+    if 0 <= quiet_s < QUIET_S and not is_closed:
         raise NotCompactedError(
             Why.UNSAFE, f"it was written to {quiet_s:.0f} s ago, by a client that is not registered"
         )
@@ -129,5 +142,5 @@ def _require_idle(live: LiveSession) -> None:
 
 
 def _live(subject: Subject) -> LiveSession | None:
-    found = read_registry(subject.folder)
+    found = open_sessions(read_clients(subject.folder))
     return next((each for each in found if each.session_id == subject.session_id), None)

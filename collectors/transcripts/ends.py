@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from ...core.conversation import PieceKind, Role
 from ...core.last_line import whole_length
 from ..regular import open_regular
@@ -44,6 +46,28 @@ def _whole_lines(data: bytes) -> list[bytes]:
     """Leave out a last line that is half written, or half read."""
     *lines, last = data.split(b"\n")
     return [*lines, last] if whole_length(last) else lines
+
+
+class _Versioned(msgspec.Struct):
+    version: str | None = None
+
+
+_versioned: Final = msgspec.json.Decoder(_Versioned)
+
+
+def last_version(path: Path) -> str | None:
+    """Name the client's version in the last line that has one; None where no line of the end has.
+
+    Raises OSError.
+    """
+    for line in reversed(tail_lines(path)):
+        try:
+            version = _versioned.decode(line).version
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        if version:
+            return version
+    return None
 
 
 def entries_in(lines: Iterable[bytes]) -> list[Entry]:

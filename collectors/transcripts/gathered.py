@@ -14,6 +14,7 @@ from ...core.store.facts import (
     Facts,
     FileKind,
     LaunchFact,
+    LeafTitle,
     ReplyFact,
     SessionFact,
 )
@@ -61,6 +62,10 @@ class Gathered:
         self.began_in: str | None = None
         self.launched_in: str | None = None
         self.session: dict[str, Any] = {}
+        self.leaf: str | None = None
+        """Uuid of the newest line of the conversation."""
+        self.leaf_titles: dict[str, str] = {}
+        """Titles that summaries give, by the last line of what they are of."""
         self.cost: tuple[int, float] | None = None
         self.model_offset: int | None = None
         self.answers: Final = Answers()
@@ -114,6 +119,7 @@ class Gathered:
                 model_offset=self.model_offset,
                 cost_usd=cost_usd,
                 cost_offset=cost_offset,
+                leaf_uuid=self.leaf,
                 **self.in_flight.said(),
                 **self.session,
             ),
@@ -138,6 +144,7 @@ class Gathered:
             stop_hooks=tuple(self.stop_hooks),
             notes=tuple(self.notes),
             replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
+            leaf_titles=tuple(LeafTitle(*each) for each in self.leaf_titles.items()),
             calls=self.in_flight.calls(),
             ended=self.in_flight.ended(),
             clearings=tuple(self.clearings),

@@ -205,6 +205,7 @@ class Line(msgspec.Struct, rename="camel"):
     ai_title: str | None = None
     summary: str | None = None
     last_prompt: str | None = None
+    leaf_uuid: str | None = None
     data: Raw | UnsetType = UNSET
     parent_tool_use_id: str | None = field(name="parentToolUseID", default=None)
     content: Raw | UnsetType = UNSET

@@ -119,6 +119,8 @@ class _Reading:
                 found.note_root(cwd, line)
         if version:
             found.version = version
+        if seen.uuid and not seen.is_sidechain:
+            found.leaf = seen.uuid
         if seen.session_id != found.source.session_id or seen.lineage or seen.forked_from:
             self._note_links(offset, line, seen)
         if seen.is_sidechain and not found.is_agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...core.store.facts import FileKind, Turn
+from ...core.summaries.names import typed_words
 from ..clean import clean_title
 from ..times import to_ms
 from . import agent_returns, compressed
@@ -110,15 +111,19 @@ def read_attachment(into: Gathered, offset: int, line: Line) -> None:
 
 
 def read_title(into: Gathered, offset: int, line: Line) -> None:
-    """Note what the session is called."""
+    """Note what the session is called, or another one that a summary names by its last line."""
     for name, value in (
         ("custom_title", line.custom_title),
         ("ai_title", line.ai_title),
-        ("summary_title", line.summary),
-        ("last_prompt", line.last_prompt),
+        ("last_prompt", typed_words(line.last_prompt or "")),
     ):
         if value and clean_title(value):
             into.session[name] = clean_title(value)
+    title = clean_title(line.summary or "")
+    if title and line.leaf_uuid:
+        into.leaf_titles[clean_title(line.leaf_uuid)] = title
+    elif title:
+        into.session["summary_title"] = title
 
 
 def read_progress(into: Gathered, offset: int, line: Line) -> None:
@@ -193,7 +198,7 @@ def _note_turn(into: Gathered, offset: int, line: Line, blocks: list[Block]) -> 
 def _typed(blocks: list[Block]) -> str | None:
     for block in blocks:
         if block.type == "text" and block.text and not MACHINE_TEXT.match(block.text):
-            return clean_title(block.text) or None
+            return clean_title(typed_words(block.text)) or None
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -121,6 +121,15 @@ class Receipt(_Facts, frozen=True, kw_only=True):
         return self.backup is not None and self.state is not State.UNDONE
 
 
+class Change(NamedTuple):
+    """The last receipt that changed or made a session, and of which nothing was undone."""
+
+    receipt_id: str
+    at: int
+    """In ms since 1970."""
+    resume_command: str
+
+
 class Receipts:
     """The folder of the receipts. Its methods raise OSError where it cannot be used."""
 
@@ -144,6 +153,16 @@ class Receipts:
     def written_for(self, session_id: str) -> list[Receipt]:
         """List what changed or made a session, newest first."""
         return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
+
+    def last_changes(self) -> dict[str, Change]:
+        """Name the last change of each session that stands whole, by the session that it is in."""
+        found: dict[str, Change] = {}
+        kept = [each for path in self.folder.glob("*.json") if (each := self._kept(path))]
+        for each in sorted(kept, key=lambda one: one.at):
+            if each.now is not None and each.pending is None and not each.now.undone:
+                changed = each.new_session_id or each.session_id
+                found[changed] = Change(each.receipt_id, each.at, each.resume_command)
+        return found
 
     def write(self, receipt: Receipt) -> None:
         """Keep a receipt as it stands now, after its plan."""

@@ -56,6 +56,9 @@ class Subject:
     held_by: Callable[[str], str | None]
     """Says what has a session open ("process 4711"); None where nothing has."""
     patience: Patience = Patience()
+    is_closed: Callable[[str], bool] = lambda _: False
+    """Reports whether it is known that no client has a session open; False where nobody can tell,
+    and then only time shows it."""
     automatic: str | None = None
     """Why ctxtop changes it by itself; None where a person asked."""
 
@@ -103,7 +106,7 @@ def _live(subject: Subject, path: Path, session_id: str, ours: int) -> Iterator[
     holder = subject.held_by(session_id)
     if holder is not None:
         yield Refusal("open", f"the session is open in {holder}", FORK_INSTEAD)
-    least = subject.patience.idle
+    least = 0.0 if subject.is_closed(session_id) else subject.patience.idle
     age = time.time() - path.lstat().st_mtime
     if age < least:
         why = f"its transcript was written {max(age, 0):.0f} s ago"

@@ -98,3 +98,32 @@ UNION ALL
 SELECT 'hook ' || event, COUNT(*), MAX(at) FROM hook_event WHERE known = 0 GROUP BY event
 ORDER BY 2 DESC, 1
 """
+
+
+class RefusalRow(msgspec.Struct, frozen=True):
+    """An answer that the API refused; `at` in ms since 1970."""
+
+    session_id: str
+    agent_id: str | None
+    path: str
+    offset: int
+    at: int | None
+    kind: str
+    detail: str
+    prompt_tokens: int | None
+    limit_tokens: int | None
+
+
+def newest_refusals(db: sqlite3.Connection, most: int) -> list[RefusalRow]:
+    """List the newest refusals, newest first; one that forks have copied stands once."""
+    return records(RefusalRow, db, _REFUSALS, [most])
+
+
+_REFUSALS: Final = """
+SELECT session_id, agent_id, path, offset, at, kind, detail, prompt_tokens, limit_tokens FROM (
+    SELECT f.session_id, f.agent_id, f.path, e.*, ROW_NUMBER() OVER (
+        PARTITION BY COALESCE(e.at, e.file_id || ' ' || e.offset), e.kind, e.detail
+        ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS place
+    FROM api_error e JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+) WHERE place = 1 ORDER BY at DESC, path, offset DESC LIMIT ?
+"""

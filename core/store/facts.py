@@ -351,6 +351,15 @@ class SessionFact(msgspec.Struct, frozen=True, array_like=True):
     cost_usd: float | None = None
     """The client's own total of the session: with agents, and requests that no line records."""
     cost_offset: int | None = None
+    leaf_uuid: str | None = None
+    """Of the newest line of the conversation: by it a summary names what it is of."""
+
+
+class LeafTitle(msgspec.Struct, frozen=True, array_like=True):
+    """What a `summary` line calls the conversation that ends in a line, in whichever file."""
+
+    leaf_uuid: str
+    title: str
 
 
 class BadLine(msgspec.Struct, frozen=True, array_like=True):
@@ -387,6 +396,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     stop_blocks: tuple[StopBlockFact, ...] = ()
     stop_hooks: tuple[StopHookFact, ...] = ()
     notes: tuple[NoteFact, ...] = ()
+    leaf_titles: tuple[LeafTitle, ...] = ()
     calls: tuple[CallFact, ...] = ()
     """Tool calls that have no result among these lines."""
     ended: tuple[str, ...] = ()

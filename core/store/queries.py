@@ -25,10 +25,45 @@ if TYPE_CHECKING:
 def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SessionRow]:
     """List every session, or only those named, in no particular order.
 
-    A session that stands in two folders (/cd moved it) is told by its newer file.
+    A session that stands in two folders (/cd moved it) is told by its newer file. One that a
+    client has open and that has no file yet is told by the client's registry.
     """
     where, values = only_in("f.session_id", only)
-    return records(SessionRow, db, _SESSIONS.format(where=where, **ADDITIONS), values)
+    found = records(
+        SessionRow, db, _SESSIONS.format(where=where, begun=_BEGUN, **ADDITIONS), values
+    )
+    where, values = only_in("v.session_id", values if only is not None else None)
+    return found + [_not_begun(*row) for row in db.execute(_NOT_BEGUN.format(where=where), values)]
+
+
+def _not_begun(
+    session_id: str,
+    status: str,
+    name: str | None,
+    tmux: str | None,
+    cwd: str | None,
+    version: str | None,
+    started_at: int | None,
+) -> SessionRow:
+    """Make the row of a client that waits for its first prompt."""
+    unknown = dict.fromkeys(SessionRow.__struct_fields__)
+    counts = dict.fromkeys(("gone", "boundaries", "said_tokens", "added_tokens", "agents", "cleared_tokens"), 0)
+    known = {
+        "file_id": NO_FILE,
+        "session_id": session_id,
+        "path": "",
+        "project": "",
+        "started_at": started_at,
+        "last_at": started_at,
+        "cwd": cwd,
+        "client_version": version,
+        "live_status": status,
+        "live_name": name,
+        "tmux": tmux,
+        "mtime_ns": 0,
+        "unregistered": 0,
+    }
+    return SessionRow(**(unknown | counts | known))
 
 
 def left_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
@@ -130,6 +165,11 @@ def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 
 
+def orphans(db: sqlite3.Connection) -> list[str]:
+    """Name the files of agents whose session has no transcript, newest first."""
+    return [str(row[0]) for row in db.execute(_ORPHANS)]
+
+
 def troubles(db: sqlite3.Connection) -> list[TroubleRow]:
     """List what could not be read or stored, newest first."""
     return records(TroubleRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC")
@@ -138,8 +178,8 @@ def troubles(db: sqlite3.Connection) -> list[TroubleRow]:
 def find_sessions(db: sqlite3.Connection, start: str) -> list[str]:
     """Name the sessions whose id begins with `start`."""
     rows = db.execute(
-        "SELECT DISTINCT session_id FROM file WHERE kind = 'session'"
-        " AND substr(session_id, 1, length(?1)) = lower(?1)",
+        "SELECT DISTINCT session_id FROM file f WHERE kind = 'session'"
+        f" AND substr(session_id, 1, length(?1)) = lower(?1) AND {_BEGUN}",
         [start],
     )
     return [row[0] for row in rows]
@@ -199,6 +239,9 @@ def match_expression(search: str) -> str:
 
 _LEFT: Final = "SELECT tokens FROM compaction_left WHERE file_id = ?"
 
+NO_FILE: Final = -1
+"""Stands for the file of a session that has none yet; no row of the store has it."""
+
 _UNKNOWN_TYPES: Final = """
 SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type
 UNION ALL
@@ -219,12 +262,23 @@ SELECT COUNT(*) AS files,
 FROM file
 """
 
+_ORPHANS: Final = """
+SELECT a.path FROM file a WHERE a.kind = 'agent' AND NOT a.gone AND NOT EXISTS (
+    SELECT 1 FROM file s WHERE s.kind = 'session' AND s.session_id = a.session_id AND NOT s.gone)
+ORDER BY a.mtime_ns DESC, a.path
+"""
+
 _ADDED: Final = """
     (SELECT COALESCE(SUM(a.tokens), 0) FROM addition a WHERE a.file_id = f.file_id
         AND a.offset > COALESCE(cut, -1) AND a.message IS {who})
 """
 
 _STATUS: Final = "n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens"
+_BEGUN: Final = """(EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
+    OR EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
+        AND COALESCE(s.leaf_uuid, s.last_at, s.first_prompt) IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
+"""That a session's file holds more than nothing, or than what other sessions are called."""
 
 ADDITIONS: Final = {
     "status": _STATUS,
@@ -236,22 +290,27 @@ ADDITIONS: Final = {
 # earlier answer's context, which no line of the transcript says before the next prompt.
 # The last answer is looked for after the last boundary only: before it stands what
 # the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
-# another model saw tells nothing of this one's window.
+# another model saw tells nothing of this one's window. A refusal before ctxtop's last change
+# is of a transcript that is no more. `--fork-session` names the parent nowhere: it is the
+# session that was opened before and holds the most of the same answers.
 _SESSIONS: Final = """
 WITH base AS MATERIALIZED (
     SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
         (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
             AS answered,
-        (SELECT MAX(offset) FROM api_error e WHERE e.file_id = f.file_id) AS refused
+        (SELECT MAX(offset) FROM api_error e WHERE e.file_id = f.file_id AND COALESCE(e.at, 0) >
+            COALESCE((SELECT c.at FROM changed_session c WHERE c.session_id = f.session_id), -1))
+            AS refused
     FROM file f
-    WHERE f.kind = 'session' AND {where} AND NOT EXISTS (
+    WHERE f.kind = 'session' AND {where} AND {begun} AND NOT EXISTS (
         SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
             AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
     s.client_version, s.custom_title, s.ai_title,
-    s.summary_title, s.first_prompt, s.last_prompt, s.model,
+    COALESCE((SELECT t.title FROM leaf_title t WHERE t.leaf_uuid = s.leaf_uuid
+        ORDER BY t.file_id DESC LIMIT 1), s.summary_title), s.first_prompt, s.last_prompt, s.model,
     b.at, b.post_tokens,
     (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
     IIF(answered > COALESCE(cut, -1), r.model, NULL),
@@ -292,12 +351,20 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
             GROUP BY a.prompt)),
     v.status, v.name, v.tmux,
-    f.mtime_ns, s.forked_from,
+    f.mtime_ns, COALESCE(s.forked_from, (
+        SELECT g.session_id FROM shared_response x JOIN shared_response y USING (message_id)
+            JOIN file g ON g.file_id = y.file_id AND g.kind = 'session'
+            JOIN session p ON p.file_id = g.file_id
+        WHERE x.file_id = f.file_id AND g.session_id <> f.session_id
+            AND COALESCE(p.opened_at, 0) < s.opened_at
+        GROUP BY g.session_id ORDER BY COUNT(*) DESC, MAX(p.opened_at), g.session_id LIMIT 1)),
     t.tokens, IIF(answered > COALESCE(cut, -1), r.lowered, NULL),
     IIF(answered > COALESCE(cut, -1), (SELECT COALESCE(SUM(k.saved_tokens), 0) FROM clearing k
         WHERE k.file_id = f.file_id AND k.offset > r.last_offset), 0),
     CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN NULLIF({status}, 0) ELSE m.context_tokens END,
-    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN n.output_tokens END
+    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN n.output_tokens END,
+    (SELECT value FROM about WHERE key = 'registry') IS '1'
+        AND NOT EXISTS (SELECT 1 FROM left_open l WHERE l.session_id = f.session_id)
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
@@ -318,13 +385,25 @@ LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
     (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
 """
 
+_NOT_BEGUN: Final = """
+SELECT v.session_id, v.status, v.name, v.tmux, v.cwd, v.client_version, v.started_at
+FROM live v WHERE {where} AND NOT EXISTS (
+    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
+"""
+
 # Of a session that stands in two folders (/cd moved it) the newer file counts.
-_NEWEST_SESSIONS: Final = """
-SELECT f.session_id FROM file f LEFT JOIN session s USING (file_id)
-WHERE f.kind = 'session' AND NOT EXISTS (
+_NEWEST_SESSIONS: Final = f"""
+SELECT session_id FROM (
+SELECT f.session_id,
+    COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
+FROM file f LEFT JOIN session s USING (file_id)
+WHERE f.kind = 'session' AND {_BEGUN} AND NOT EXISTS (
     SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
         AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
-ORDER BY COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) DESC, f.session_id
+UNION ALL
+SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
+    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
+) ORDER BY active_at DESC, session_id
 """
 
 # A session that stands in two folders (/cd moved it) has its boundaries twice.

@@ -75,6 +75,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     """Of a session that is open: the input side of the last answer, as the client itself told
     it since that answer and the last boundary."""
     shown_output: int | None = None
+    unregistered: int = 0
+    """The client's registry is there and has no entry of it, not even one that was left behind."""
 
 
 class AgentRow(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from .facts import (
     ClearingFact,
     ErrorFact,
     LaunchFact,
+    LeafTitle,
     LinkFact,
     LiveSession,
     PartFact,
@@ -88,6 +89,7 @@ INSERT_AGENT_RETURN: Final = _insert_fact("agent_return", ReturnFact)
 INSERT_SUMMARY: Final = _insert_fact("summary", TextFact)
 INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
 INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
+INSERT_LEAF_TITLE: Final = _insert("leaf_title", LeafTitle, "OR REPLACE", "file_id")
 INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
 INSERT_PART: Final = _insert_fact("request_part", PartFact)
 INSERT_REPORT: Final = _insert_fact("context_report", ReportFact)
@@ -130,6 +132,7 @@ _NEWEST: Final = (
     "model_offset",
     "cost_usd",
     "cost_offset",
+    "leaf_uuid",
 )
 
 SESSION_UPSERT: Final = (

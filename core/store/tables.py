@@ -31,6 +31,8 @@ MIGRATION_NAMES: Final = (
     "m023_last_lines",
     "m024_clearings",
     "m026_forecast",
+    "m028_registry_and_changes",
+    "m029_leaf_titles",
 )
 """In their order; a store that has another one was written by a newer ctxtop."""
 
@@ -51,6 +53,7 @@ FACT_TABLES: Final = (
     "step_agent",
     "step",
     "session_link",
+    "leaf_title",
     "request",
     "request_part",
     "addition",

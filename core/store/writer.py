@@ -27,6 +27,7 @@ from .statements import (
     INSERT_ESTIMATE,
     INSERT_FEEDBACK,
     INSERT_LAUNCH,
+    INSERT_LEAF_TITLE,
     INSERT_LINK,
     INSERT_LIVE,
     INSERT_MARKER,
@@ -206,6 +207,31 @@ class Writer:
             self._connection.execute("DELETE FROM live")
             self._connection.executemany(INSERT_LIVE, map(astuple, sessions))
 
+    def save_registry(self, left: Iterable[str], *, is_kept: bool) -> None:
+        """Replace the sessions whose entries were left behind; `is_kept`: there is a registry."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM left_open")
+            self._connection.executemany(
+                "INSERT INTO left_open VALUES (?)", [(each,) for each in left]
+            )
+            self._connection.execute(
+                "INSERT INTO about VALUES ('registry', ?)"
+                " ON CONFLICT DO UPDATE SET value = excluded.value",
+                [str(int(is_kept))],
+            )
+
+    def save_changes(self, changes: Mapping[str, int]) -> None:
+        """Replace when ctxtop changed or made a session last, in ms since 1970."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM changed_session")
+            self._connection.executemany(
+                "INSERT INTO changed_session VALUES (?, ?)", changes.items()
+            )
+
+    def changes(self) -> dict[str, int]:
+        """When ctxtop changed or made a session last, as it is kept."""
+        return dict(self._connection.execute("SELECT session_id, at FROM changed_session"))
+
     def save_environment(self, session_id: str, variables: Mapping[str, str]) -> None:
         """Replace what is known of the environment of a session's client."""
         with self.transaction():
@@ -331,6 +357,7 @@ class Writer:
             (INSERT_BAD_LINE, facts.bad),
             (REPLY_UPSERT, facts.replies),
             (INSERT_LINK, facts.links),
+            (INSERT_LEAF_TITLE, facts.leaf_titles),
             (INSERT_REQUEST, facts.requests),
             (INSERT_PART, facts.parts),
             (INSERT_ADDITION, facts.additions),

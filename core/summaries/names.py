@@ -18,6 +18,11 @@ LONGEST_NAME: Final = 160
 NAMES_HELD: Final = 8_192
 """Tokens of which it is remembered whether they are names: about 2 MB."""
 
+PASTED: Final = "pasted_content"
+"""The tag in which the client puts what was pasted into a prompt."""
+
+_PASTED_TAG: Final = re.compile(rf"</?{PASTED}\b[^<>]{{0,200}}>")
+
 _TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{SHORTEST_NAME},}}")
 _HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
 _OWNER: Final = re.compile(
@@ -56,13 +61,32 @@ def names_in(text: str) -> set[str]:
     A name has a path separator, a dot, an underscore or a camel hump inside
     (compaction.md 4.6); hashes, ids, versions, numbers and keys are left out.
     """
-    return {name for token in set(_TOKEN.findall(text)) if (name := _name(token))}
+    said = without_paste_tags(text)
+    return {name for token in set(_TOKEN.findall(said)) if (name := _name(token))}
+
+
+def without_paste_tags(text: str) -> str:
+    """Leave the tags around pasted texts out; the texts stay."""
+    return _PASTED_TAG.sub(" ", text) if PASTED in text else text
+
+
+def typed_words(text: str) -> str:
+    """Return a prompt without what was pasted; all of it where nothing else was said."""
+    if PASTED not in text:
+        return text
+    opens, closes = f"<{PASTED}", f"</{PASTED}>"
+    typed, at = [], 0
+    while (start := text.find(opens, at)) >= 0 and (end := text.find(closes, start)) >= 0:
+        typed.append(text[at:start])
+        at = end + len(closes)
+    words = without_paste_tags(" ".join((*typed, text[at:])))
+    return words if words.strip() else without_paste_tags(text)
 
 
 def names_in_order(text: str) -> Iterator[str]:
     """Give the names of `names_in` in the order in which they first stand in a text."""
     seen: set[str] = set()
-    for found in _TOKEN.finditer(text):
+    for found in _TOKEN.finditer(without_paste_tags(text)):
         name = _name(found[0])
         if name and name not in seen:
             seen.add(name)

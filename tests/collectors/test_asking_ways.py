@@ -183,6 +183,38 @@ def test_a_live_session_is_asked_only_when_it_is_surely_idle(
     assert receipts(subject.store, 0) == []
 
 
+def test_a_background_shell_beside_an_idle_prompt_does_not_refuse(subject: Subject) -> None:
+    with client_with_module(subject, {"state": "done"}):
+        register(subject, status="shell")
+        assert ask_to_compact(subject, Via.AUTO, "").via is Via.PLUGIN
+
+
+def test_of_two_clients_in_one_session_neither_is_asked(subject: Subject) -> None:
+    register(subject)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        second = json.dumps(entry_of(other.pid))
+        (subject.folder.sessions / "2.json").write_text(second, encoding="utf-8")
+        error = refused(subject)
+    finally:
+        other.communicate(b"\n")
+    assert error.why is Why.LIVE
+    assert f"processes {os.getpid()} and {other.pid}" in str(error)
+
+
+def test_a_session_that_just_ended_is_asked_at_once_where_the_registry_tells(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begun(*_: object) -> None:
+        raise NotCompactedError(Why.FAILED, "a run of its own was begun")
+
+    monkeypatch.setattr(by_cli, "ask", begun)
+    os.utime(subject.transcript)
+    assert "a client that is not registered" in str(refused(subject))
+    subject.folder.sessions.mkdir(parents=True)
+    assert "was begun" in str(refused(subject))
+
+
 def test_a_run_of_its_own_is_not_for_a_live_session(subject: Subject) -> None:
     register(subject)
     assert refused(subject, Via.CLI).why is Why.LIVE

@@ -33,6 +33,7 @@ from ..transcripts import (
     launch,
     refusal,
     summary,
+    time,
     tool,
     user,
     write,
@@ -341,3 +342,29 @@ def test_what_an_earlier_version_read_is_read_again(
 
     assert linked(store) == [("copied-from", OTHER, "")]
     assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
+
+
+THIRD = "33333333-2222-4333-8444-555555555555"
+
+
+def first_time(second: int) -> JsonLine:
+    """What the client writes first of all, also into a fork."""
+    return {"type": "queue-operation", "operation": "enqueue", "timestamp": time(second)}
+
+
+def test_a_fork_whose_lines_name_no_parent_is_found_by_its_answers(
+    path: Path, other: Path, collector: Collector, store: Path
+) -> None:
+    """`--fork-session` and `/fork` copy the lines with their ids, and say nothing of it."""
+    begun = [user(), assistant("msg_1"), assistant("msg_2")]
+    write(path, [first_time(0), *begun])
+    write(other, [first_time(60), *copied(begun), assistant("msg_3", sessionId=OTHER)])
+    third = path.with_name(f"{THIRD}.jsonl")
+    own = [line | {"sessionId": THIRD} for line in (*begun, assistant("msg_3"))]
+    write(third, [first_time(120), *own])
+    # A sibling is no parent, however much both have copied.
+    sibling = path.with_name(f"{'4' * 8}{THIRD[8:]}.jsonl")
+    write(sibling, [first_time(180), *(line | {"sessionId": sibling.stem} for line in begun)])
+    collector.scan()
+    found = {name: session.forked_from for name, session in sessions(store).items()}
+    assert found == {SESSION: None, OTHER: SESSION, THIRD: OTHER, sibling.stem: SESSION}

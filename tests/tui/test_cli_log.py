@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.demo import make_demo, make_past
 
+from ..transcripts import SESSION
 from .support import NOW
+from .test_cli_recover import too_long, transcript  # noqa: F401 -- a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,24 @@ def test_the_log_is_sorted_and_says_all_in_json(run: Callable[..., Ended]) -> No
     assert bad["level"] == "warning"
     assert bad["session_id"] in bad["detail"]
     assert "offset" in bad["detail"]
+
+
+def test_the_log_has_receipts_recoveries_and_refusals(
+    call_ctxtop: Callable[..., Ended],
+    transcript: Path,  # noqa: F811 -- the fixture
+) -> None:
+    too_long(transcript)
+    done = call_ctxtop("recover", SESSION, "--apply", "--json").json["receipt"]
+    found = {each["source"]: each for each in call_ctxtop("log", "--json").json}
+    assert found["receipt"]["session_id"] == SESSION
+    assert done["receipt_id"] in found["receipt"]["detail"]
+    assert "tokens freed" in found["receipt"]["what"]
+    assert found["recovery"]["what"] == "recovery succeeded: 1 attempt"
+    refusals = [e for e in call_ctxtop("log", "--json").json if e["source"] == "refusal"]
+    # The fork has copied the line, and it happened once.
+    assert [each["session_id"] for each in refusals] == [SESSION]
+    assert "210,000 tokens, the limit 200,000" in refusals[0]["detail"]
+    assert refusals[0]["level"] == "warning"
 
 
 def test_the_log_s_table_is_chosen_by_level_and_words(run: Callable[..., Ended]) -> None:

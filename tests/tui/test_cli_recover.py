@@ -81,6 +81,51 @@ def test_it_is_done_on_a_fork(call_ctxtop: Callable[..., Ended], transcript: Pat
     assert fork.stem in said["receipt"]["resume_command"]
 
 
+def test_the_fork_is_no_longer_stuck_and_is_not_mended_a_second_time(
+    call_ctxtop: Callable[..., Ended], transcript: Path
+) -> None:
+    too_long(transcript)
+    done = json.loads(call_ctxtop("recover", SESSION, "--apply", "--json").out)["receipt"]
+    fork = done["new_session_id"]
+    status = {each["session_id"]: each["status"] for each in call_ctxtop("sessions", "--json").json}
+    assert status[SESSION] == "too_long"
+    assert status[fork] != "too_long"
+    again = call_ctxtop("recover", fork, "--apply")
+    assert again.code == 2
+    assert done["receipt_id"] in again.err
+    assert f"claude --resume {fork}" in again.err
+    assert len(list(transcript.parent.glob("*.jsonl"))) == 2
+
+
+def test_a_fork_that_is_refused_again_is_mended_again(
+    call_ctxtop: Callable[..., Ended], transcript: Path
+) -> None:
+    too_long(transcript)
+    done = json.loads(call_ctxtop("recover", SESSION, "--apply", "--json").out)["receipt"]
+    fork = transcript.with_name(f"{done['new_session_id']}.jsonl")
+    later = refusal("Prompt is too long", **DETAILS) | {
+        "sessionId": fork.stem,
+        "timestamp": "2100-01-01T00:00:00.000Z",
+    }
+    with fork.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(later) + "\n")
+    found = call_ctxtop("sessions", "--json").json
+    assert {each["session_id"]: each["status"] for each in found}[fork.stem] == "too_long"
+    assert call_ctxtop("recover", fork.stem, "--json").code in {0, 4}
+
+
+def test_a_fork_that_was_taken_back_is_stuck_again(
+    call_ctxtop: Callable[..., Ended], transcript: Path
+) -> None:
+    too_long(transcript)
+    done = json.loads(call_ctxtop("recover", SESSION, "--apply", "--json").out)["receipt"]
+    assert call_ctxtop("undo", done["receipt_id"]).code == 0
+    found = call_ctxtop("sessions", "--json").json
+    assert {each["session_id"]: each["status"] for each in found}[SESSION] == "too_long"
+    stuck = [each for each in found if each["session_id"] == done["new_session_id"]]
+    assert all(each["status"] == "too_long" for each in stuck)
+
+
 def test_the_second_attempt_waits(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
     """R002-06."""
     too_long(transcript)

@@ -152,3 +152,22 @@ def test_who_needs_a_person_comes_first() -> None:
     ordered = sorted([ended, fresh, full, waiting], key=by_need)
 
     assert [made.session_id for made in ordered] == ["w", "f", "e", "o"]
+
+
+@pytest.mark.parametrize(
+    ("version", "unregistered", "status"),
+    [
+        ("2.1.329", 1, Status.ENDED),
+        ("2.1.330", 1, Status.ENDED),
+        # Its entry was left behind, or there is no registry.
+        ("2.1.329", 0, Status.ACTIVE),
+        # Older clients do not register all of their runs.
+        ("2.1.300", 1, Status.ACTIVE),
+        (None, 1, Status.ACTIVE),
+    ],
+)
+def test_the_registry_tells_that_a_session_has_ended(
+    version: str | None, unregistered: int, status: Status
+) -> None:
+    found = session(client_version=version, unregistered=unregistered, last_at=NOW - 1_000)
+    assert found.status is status

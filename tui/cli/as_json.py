@@ -93,7 +93,7 @@ def session(found: Session, spent: Mapping[str, SpentRow], projects: Path, now_m
         "output_tokens": own.output_tokens if own else 0,
         "started_at": time_of(found.started_at),
         "last_activity_at": time_of(found.last_activity_at),
-        "transcript_path": f"{projects}/{found.path}",
+        "transcript_path": f"{projects}/{found.path}" if found.path else None,
         "forked_from": found.forked_from,
         **activity_json.of_session(found, now_ms),
         **_numbers(context),

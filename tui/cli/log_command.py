@@ -30,7 +30,7 @@ _COLOURS: Final = ("", "warning", "bad")
 @click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
 @click.pass_context
 def log(context: click.Context, *, level: str, search: str) -> int:
-    """Say what happened and what was set aside: levels, compactions, bad lines, own runs.
+    """List what happened: levels, compactions, refusals, recoveries, changes, bad lines.
 
     Newest first.
     """

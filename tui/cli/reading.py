@@ -50,6 +50,8 @@ class Reading(msgspec.Struct, frozen=True):
         found = sorted(queries.find_sessions(self.db, wanted))
         if wanted in found:
             return wanted
+        if not found and any(each.startswith(wanted) for each in queries.open_sessions(self.db)):
+            raise RefusedError(f"the session {wanted!r} is open, but nothing was said in it yet")
         if not found:
             raise RefusedError(f"no session begins with {wanted!r}; `ctxtop sessions` lists them")
         if len(found) > 1:

@@ -50,7 +50,7 @@ def _ended(sessions: Sequence[Session], receipts: Sequence[Receipt], now_ms: int
     named = ", ".join(f"{each.session_id[:8]} ({each.title})" for each in ended[:NAMED])
     more = f" and {len(ended) - NAMED} more" if len(ended) > NAMED else ""
     detail = f"{plural(len(ended), 'session')} ended in one: {named}{more}"
-    return well(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans how to mend it")
+    return wrong(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans how to mend it")
 
 
 def _locks(db: sqlite3.Connection, now_ms: int) -> Check:

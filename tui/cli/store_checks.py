@@ -95,6 +95,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
             found = [
                 _store(path, db),
                 _bad_lines(db),
+                _orphans(db),
                 _unknown_types(db),
                 _ignored_types(db),
                 *surroundings_checks(db),
@@ -159,7 +160,16 @@ def _bad_lines(db: sqlite3.Connection) -> Check:
     count = queries.counts(db)["bad_lines"]
     if not count:
         return well("bad lines", "none")
-    return well("bad lines", f"{plural(count, 'line')} set aside", "`ctxtop scan --bad` lists them")
+    detail = f"{plural(count, 'line')} set aside; the rest of their files was read"
+    return wrong("bad lines", detail, "`ctxtop scan --bad` lists them")
+
+
+def _orphans(db: sqlite3.Connection) -> Check:
+    found = queries.orphans(db)
+    if not found:
+        return well("orphans", "every agent's file has its session's transcript")
+    detail = f"{plural(len(found), 'agent')} whose session has no transcript: {found[0]}"
+    return wrong("orphans", detail, "remove the files if you have no use for them")
 
 
 def _unknown_types(db: sqlite3.Connection) -> Check:

@@ -25,6 +25,8 @@ from . import (
     m023_last_lines,
     m024_clearings,
     m026_forecast,
+    m028_registry_and_changes,
+    m029_leaf_titles,
 )
 from .known import migrations
 
@@ -53,5 +55,7 @@ __all__ = [
     "m023_last_lines",
     "m024_clearings",
     "m026_forecast",
+    "m028_registry_and_changes",
+    "m029_leaf_titles",
     "migrations",
 ]

@@ -1,0 +1,114 @@
+"""What sessions are called: by what was typed, and by summaries that name another file's end."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.fleet import read_sessions
+from ctxtop.core.store import queries
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.summaries.names import names_in, typed_words
+
+from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, append, assistant, user, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.folder import ClaudeFolder
+
+OTHER = "22222222-2222-4333-8444-555555555555"
+PASTED = (
+    '<pasted_content id="a1b2_c3d4" lines="3">\nTraceback: parse_rows failed\n</pasted_content>'
+)
+
+
+@pytest.fixture
+def path(claude: ClaudeFolder) -> Path:
+    return claude.projects / PROJECT / f"{SESSION}.jsonl"
+
+
+def titles(collector: Collector, store: Path) -> dict[str, str]:
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        return {each.session_id: each.title for each in read_sessions(db, START_MS)}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        (f"{PASTED}\nfix this, please", "fix this, please"),
+        (f"Why is that?\n{PASTED}", "Why is that?"),
+        (f"first\n{PASTED} then {PASTED}", "first then"),
+        # Where nothing else was said, what was pasted is the best there is.
+        (PASTED, "Traceback: parse_rows failed"),
+        ("<pasted_content id=1>an end is missing", "an end is missing"),
+        ("fix the parser", "fix the parser"),
+    ],
+)
+def test_a_title_is_what_was_typed_not_what_was_pasted(
+    path: Path, collector: Collector, store: Path, prompt: str, title: str
+) -> None:
+    write(path, [user(prompt), assistant()])
+    assert titles(collector, store) == {SESSION: title}
+
+
+def test_the_tag_around_what_was_pasted_is_no_name() -> None:
+    assert names_in(f"look at src/app/rows.py {PASTED}") == {"src/app/rows.py", "parse_rows"}
+
+
+def test_many_open_tags_take_no_long_time() -> None:
+    hostile = "<pasted_content " * 50_000
+    assert typed_words(hostile).strip()
+
+
+def summary_line(title: str, leaf: str) -> JsonLine:
+    return {"type": "summary", "summary": title, "leafUuid": leaf}
+
+
+def of_other() -> JsonLine:
+    return user("something else") | {"sessionId": OTHER}
+
+
+def test_a_summary_titles_the_session_that_ends_in_its_line(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    """Clients of 1.0 to 2.0 write it at the beginning of whichever file they make next."""
+    last = assistant()
+    write(path, [user("fix the parser"), last])
+    write(
+        path.with_name(f"{OTHER}.jsonl"), [summary_line("Parser fixed", last["uuid"]), of_other()]
+    )
+    assert titles(collector, store) == {SESSION: "Parser fixed", OTHER: "something else"}
+
+
+def test_a_session_that_went_on_is_no_longer_called_so(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    last = assistant()
+    write(path, [user("fix the parser"), last])
+    write(
+        path.with_name(f"{OTHER}.jsonl"), [summary_line("Parser fixed", last["uuid"]), of_other()]
+    )
+    collector.scan()
+    append(path, [user("and the lexer")])
+    assert titles(collector, store)[SESSION] == "fix the parser"
+
+
+def test_a_summary_that_names_no_line_is_its_own_file_s(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [{"type": "summary", "summary": "Parser fixed"}, user(), assistant()])
+    assert titles(collector, store) == {SESSION: "Parser fixed"}
+
+
+@pytest.mark.parametrize("lines", [[], [summary_line("Parser fixed", "u-1")]])
+def test_a_file_without_a_conversation_is_no_session(
+    path: Path, collector: Collector, store: Path, lines: list[JsonLine]
+) -> None:
+    write(path, lines)
+    assert titles(collector, store) == {}
+    with closing(open_reader(store)) as db:
+        assert queries.newest_sessions(db) == queries.find_sessions(db, SESSION) == []
