@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .records import only_in, records
 from .rows import (
@@ -46,9 +46,9 @@ def _not_begun(
     started_at: int | None,
 ) -> SessionRow:
     """Make the row of a client that waits for its first prompt."""
-    unknown = dict.fromkeys(SessionRow.__struct_fields__)
-    counts = dict.fromkeys(("gone", "boundaries", "said_tokens", "added_tokens", "agents", "cleared_tokens"), 0)
-    known = {
+    row: dict[str, Any] = dict.fromkeys(SessionRow.__struct_fields__)
+    row |= dict.fromkeys(_COUNTED, 0)
+    row |= {
         "file_id": NO_FILE,
         "session_id": session_id,
         "path": "",
@@ -63,7 +63,7 @@ def _not_begun(
         "mtime_ns": 0,
         "unregistered": 0,
     }
-    return SessionRow(**(unknown | counts | known))
+    return SessionRow(**row)
 
 
 def left_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
@@ -238,6 +238,16 @@ def match_expression(search: str) -> str:
 
 
 _LEFT: Final = "SELECT tokens FROM compaction_left WHERE file_id = ?"
+
+_COUNTED: Final = (
+    "gone",
+    "boundaries",
+    "said_tokens",
+    "added_tokens",
+    "agents",
+    "cleared_tokens",
+)
+"""Fields of a SessionRow that are 0 where there is nothing yet."""
 
 NO_FILE: Final = -1
 """Stands for the file of a session that has none yet; no row of the store has it."""
