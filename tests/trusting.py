@@ -10,8 +10,13 @@ if TYPE_CHECKING:
 
 
 def trust(state: Path, *folders: Path) -> None:
-    """Write that the trust dialog was accepted in these folders, and in no other."""
+    """Write that the trust dialog was accepted in these folders, and in no other.
+
+    What else the client keeps in the file stays.
+    """
+    before = json.loads(state.read_text(encoding="utf-8")) if state.exists() else {}
     accepted = {"hasTrustDialogAccepted": True, "allowedTools": []}
     projects = {str(folder.resolve()): accepted for folder in folders}
     state.parent.mkdir(parents=True, exist_ok=True)
-    state.write_text(json.dumps({"numStartups": 3, "projects": projects}), encoding="utf-8")
+    kept = {"numStartups": 3} | before | {"projects": projects}
+    state.write_text(json.dumps(kept), encoding="utf-8")
