@@ -12,6 +12,7 @@ import pytest
 
 from ..recovering import chain, turn
 from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, text, user, write
+from ..trusting import trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,7 +251,7 @@ def test_what_a_person_reads(
 CLIENT = """\
 #!/usr/bin/env python3
 import json, os, pathlib, sys
-prompt, session = sys.argv[2], sys.argv[4]
+prompt, session = sys.argv[-1], sys.argv[3]
 (path,) = pathlib.Path(os.environ["CLAUDE_CONFIG_DIR"]).glob(f"projects/*/{session}.jsonl")
 lines = [json.loads(line) for line in path.read_bytes().splitlines()]
 last = [line for line in lines if "uuid" in line][-1]
@@ -287,6 +288,7 @@ def test_going_on_where_a_policy_says_so(
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("MOOD", mood)
+    trust(transcript.parents[2] / ".claude.json", tmp_path)
     said = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
     (tmp_path / ".ctxtop.toml").write_text(said, encoding="utf-8")
     last = refusal("Prompt is too long", **DETAILS)
@@ -302,6 +304,7 @@ def test_going_on_where_a_policy_says_so(
     answered = mood == "answers"
     assert (resumed["prompt"], resumed["answered"]) == (prompt, answered)
     assert resumed["attempts"] == (1 if answered else 2)
+    assert (resumed["command"][0], resumed["folder"]) == (str(program), str(tmp_path))
 
 
 def test_a_summary_where_no_result_is_large(

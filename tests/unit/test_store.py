@@ -28,6 +28,7 @@ TABLES = {
     "addition",
     "answer_item",
     "automatic_run",
+    "client_run",
     "recovery_run",
     "client_environment",
     "context_report",

@@ -18,7 +18,7 @@ def m021_client_runs(db: Database) -> None:
         CREATE TABLE client_run (
             session_id TEXT NOT NULL,
             at INTEGER NOT NULL -- ms since 1970
-        );
+        ) STRICT;
         CREATE INDEX client_run_at ON client_run (at);
         """
     )
