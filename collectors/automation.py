@@ -1,4 +1,4 @@
-"""Making sessions smaller, and mending them, by itself where their project has opted in (T-10).
+"""Making sessions smaller, and mending them, by itself where the person wants it (T-10).
 
 Only sessions that nobody has open; what is done is a receipt, and a person is told.
 """
@@ -99,7 +99,7 @@ class Automation:
         """Sessions and the checks of which was told."""
 
     def look(self) -> None:
-        """Keep how the last run ended, and begin one where a project wants it and all is well."""
+        """Keep how the last run ended, and begin one where the person wants it and all is well."""
         self._keep_ended()
         moment = self._now()
         if moment - self._looked_at < LOOK_MS:
@@ -120,14 +120,14 @@ class Automation:
     def _is_wanted(self) -> bool:
         from ..core.compaction.automation import may_act  # with all that it needs
 
-        return any(may_act(each).act for each in self._files.policies.projects.values())
+        return any(may_act(each).act for each in self._files.policies.acting.all)
 
     def _begin_first(self, moment: int) -> None:
         from ..core import fleet
         from ..core.compaction.automation import may_act, should_act
         from ..core.compaction.recovery.detection import mendable
 
-        db, policies = self._writer.connection, self._files.policies
+        db, policies = self._writer.connection, self._files.policies.acting
         runs = automatic_runs(db, moment - REMEMBERED_MS)
         for session in fleet.read_sessions(db, moment, None, policies):
             policy = policies.of(session.project_root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.surroundings_queries import project_folders
+from ..core.store.surroundings_queries import project_roots
 from ..core.store.warning_writer import mark_judged, save_judged
 from ..core.unjudged import batches
 from .folder import Trouble
@@ -32,7 +32,7 @@ class Judging:
 
     def look_at_policies(self) -> bool:
         """Look at the policies' files; say whether another policy holds somewhere."""
-        is_new = self._files.look(project_folders(self._writer.connection))
+        is_new = self._files.look(project_roots(self._writer.connection))
         troubles = {
             notice.place: Trouble(notice.place, notice.what, notice.remedy)
             for notice in self._files.notices

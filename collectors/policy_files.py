@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.policy.layers import Given, Policies, flatten, resolve
 from ..core.policy.policy import Origin, PolicyNotice
+from ..core.policy.projects import ProjectFile, resolve_project
 from .clean import clean_path, clean_title
 from .policy_sources import PolicySources
 from .regular import open_regular
+from .trust_file import TrustFile, TrustFileError, check_project_file, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import BinaryIO
 
-    from ..core.policy.policy import Policy
+    from ..core.policy.trust import Trust
 
 PROJECT_FILE: Final = ".ctxtop.toml"
 
@@ -46,10 +49,12 @@ class _File:
         self._mark: Mark | None = None
         self.given: tuple[Given, ...] = ()
         self.notices: tuple[PolicyNotice, ...] = ()
+        self.sha256 = ""
+        """Of what was read."""
 
     def look(self) -> bool:
         """Say whether it says something else by now; what cannot be read says nothing."""
-        before = self.given, self.notices
+        before = self.given, self.notices, self.sha256
         try:
             mark = _mark(self._path)
             if mark == self._mark:
@@ -58,6 +63,9 @@ class _File:
             self.given = self._read()
         except (FileNotFoundError, NotADirectoryError):
             self._mark, self.given, self.notices = None, (), ()
+        except TrustFileError as error:
+            self._mark, self.given = None, ()
+            self.notices = (self._wrong(_what(error), "it is not obeyed: remove it or own it"),)
         except OSError as error:
             # It may become readable without a change of its own.
             self._mark, self.given = None, ()
@@ -66,21 +74,53 @@ class _File:
         except (ValueError, RecursionError) as error:
             what = f"is not TOML ({clean_title(str(error))})"
             self.notices = (self._wrong(what, "mend it; until then it says nothing"),)
-        return before != (self.given, self.notices)
+        return before != (self.given, self.notices, self.sha256)
 
     def _read(self) -> tuple[Given, ...]:
-        with open_regular(self._path) as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise OSError(0, f"it is larger than {LARGEST >> 10} KiB", str(self._path))
-        where = clean_path(str(self._path))
-        return tuple(
-            Given(clean_title(key), _clean(value), self._origin, where)
-            for key, value in flatten(tomllib.loads(data.decode())).items()
-        )
+        data = read_project_file(self._path) if self._is_project else read_file(self._path)
+        self.sha256 = digest(data)
+        return parse(data, self._path, self._origin)
+
+    @property
+    def _is_project(self) -> bool:
+        return self._origin is Origin.PROJECT_FILE
 
     def _wrong(self, what: str, remedy: str) -> PolicyNotice:
         return PolicyNotice("", clean_path(str(self._path)), self._origin, what, remedy)
+
+
+def read_file(path: Path) -> bytes:
+    """Read a policy's file; raises OSError where it cannot be read or is too large."""
+    with open_regular(path) as file:
+        return _content(file, path)
+
+
+def read_project_file(path: Path) -> bytes:
+    """Read a project's file; raises TrustFileError too where another user may have written it."""
+    with open_regular(path) as file:
+        check_project_file(os.fstat(file.fileno()), path)
+        return _content(file, path)
+
+
+def parse(data: bytes, path: Path, origin: Origin) -> tuple[Given, ...]:
+    """List what a file says; raises ValueError or RecursionError where it is not TOML."""
+    where = clean_path(str(path))
+    return tuple(
+        Given(clean_title(key), _clean(value), origin, where)
+        for key, value in flatten(tomllib.loads(data.decode())).items()
+    )
+
+
+def _content(file: BinaryIO, path: Path) -> bytes:
+    data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(0, f"it is larger than {LARGEST >> 10} KiB", str(path))
+    return data
+
+
+def _what(error: TrustFileError) -> str:
+    # The place stands in the notice already.
+    return clean_title(str(error).rpartition(": ")[2])
 
 
 class PolicyFiles:
@@ -96,6 +136,7 @@ class PolicyFiles:
         # The user's own file may be a link, as keepers of dotfiles make them.
         self._user: Final = _File(Path(os.path.realpath(user)), Origin.USER_FILE) if user else None
         self._projects: Final[dict[str, _File]] = {}
+        self._trust: Final = TrustFile(self._sources.trust_file)
         self._looked: Final[dict[str, float]] = {}
         self.policies = Policies(resolve(self._fixed))
         self.look(())
@@ -105,7 +146,7 @@ class PolicyFiles:
 
         Never raises: what is wrong with a file is a notice.
         """
-        is_new = self._user.look() if self._user and self._is_due("") else False
+        is_new = self._look_at_own() if self._is_due("") else False
         changed: list[str] = []
         for folder in folders:
             if not Path(folder).is_absolute() or not self._is_due(folder):
@@ -118,16 +159,25 @@ class PolicyFiles:
                 changed.append(folder)
         if not is_new and not changed:
             return False
-        common = self._resolve(()) if is_new else self.policies.common
-        kept = {} if is_new else dict(self.policies.projects)
+        common = resolve(self.person) if is_new else self.policies.common
+        shown = {} if is_new else dict(self.policies.projects)
+        acting = {} if is_new else dict(self.policies.acting_projects)
         for folder in self._projects if is_new else changed:
-            given, notices = self._projects[folder].given, self._projects[folder].notices
-            kept.pop(folder, None)
-            if given or notices:
-                kept[folder] = self._resolve(given)
+            shown.pop(folder, None)
+            acting.pop(folder, None)
+            file = self._projects[folder]
+            if file.given or file.notices:
+                trust = self._trust.state(folder, file.sha256)
+                said = ProjectFile(clean_path(folder), file.given, trust)
+                found = resolve_project(self.person, said)
+                shown[folder], acting[folder] = found.shown, found.acting
         # Taken over at once: another thread reads it meanwhile.
-        self.policies = Policies(common, kept)
+        self.policies = Policies(common, shown, acting)
         return True
+
+    def _look_at_own(self) -> bool:
+        is_new = self._user.look() if self._user else False
+        return self._trust.look() or is_new
 
     def look_soon(self) -> None:
         """Let the next look be at every file, however short the last one is ago; any thread may."""
@@ -138,12 +188,22 @@ class PolicyFiles:
         """Everything that was said and does not hold, each once."""
         files = (self._user, *self._projects.values())
         unread = [notice for file in files if file for notice in file.notices]
+        if self._trust.problem:
+            where, _, what = clean_path(self._trust.problem).partition(": ")
+            remedy = "until then no project is trusted"
+            unread.append(PolicyNotice("", where, Origin.USER_FILE, what, remedy))
         said = [notice for policy in self.policies.all for notice in policy.notices]
         return tuple(dict.fromkeys((*unread, *said)))
 
-    def _resolve(self, project: tuple[Given, ...]) -> Policy:
-        user = self._user.given if self._user else ()
-        return resolve((*self._fixed, *project, *user))
+    def trust_of(self, folder: str) -> Trust | None:
+        """Whether the person trusts the file of a folder; None where there is none to read."""
+        file = self._projects.get(folder)
+        return self._trust.state(folder, file.sha256) if file and file.given else None
+
+    @property
+    def person(self) -> tuple[Given, ...]:
+        """What the person says: by options, the environment and the user's own file."""
+        return (*self._fixed, *(self._user.given if self._user else ()))
 
     def _is_due(self, place: str) -> bool:
         now = time.monotonic()

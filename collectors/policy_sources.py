@@ -18,3 +18,5 @@ class PolicySources(msgspec.Struct, frozen=True):
     """Keys and values, in the order in which they stood."""
     environ: Mapping[str, str] = {}
     user_file: Path | None = None
+    trust_file: Path | None = None
+    """What the person trusts; None trusts no project."""

@@ -1,4 +1,4 @@
-"""Where the user's own policy stands; imports nothing that takes long."""
+"""Where the user's own policy stands, and what he trusts; imports nothing that takes long."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def user_file() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("ctxtop") / USER_FILE
+
+
+TRUST_FILE = "trusted-projects.json"
+
+
+def trust_file() -> Path:
+    """Name the file that remembers which projects' policy files the user trusts."""
+    from platformdirs import user_state_path
+
+    return user_state_path("ctxtop") / TRUST_FILE

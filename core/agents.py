@@ -94,6 +94,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         agent_id=row.agent_id,
         agent_type=row.agent_type,
         cwd=row.cwd,
+        project_root=row.project_root,
         model=row.model,
         asked_model=row.asked_model,
         client_version=row.client_version,

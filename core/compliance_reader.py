@@ -58,7 +58,7 @@ class ComplianceReader:
 
     def rule(self, agent: Agent, cwd: str | None) -> Ruling | None:
         """Judge one run of an agent; None where the policy of its folder says not to."""
-        terms = terms_of(self._policies.of(cwd))
+        terms = terms_of(self._policies.of(agent.project_root))
         if terms.mode == OFF:
             return None
         key = agent.session_id, agent.agent_id

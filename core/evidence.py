@@ -60,6 +60,8 @@ class Seen(msgspec.Struct, frozen=True):
     agent_id: str | None = None
     agent_type: str | None = None
     cwd: str | None = None
+    project_root: str | None = None
+    """Where the session began: its policy stands there."""
     model: str | None = None
     asked_model: str | None = None
     client_version: str | None = None
@@ -155,12 +157,13 @@ class Evidence:
             shown = self._shown.get((seen.session_id, seen.model or ""))
         setup = self._setup(seen, name)
         report = _model_report(seen.report, setup, table_window(name, version))
+        policy = self._policies.of(seen.project_root)
         return WindowEvidence(
             model=seen.model,
             asked_model=asked,
             version=version,
             setup=setup,
-            policy_tokens=self._policies.of(seen.cwd).sizes("limit.override").get(name or ""),
+            policy_tokens=policy.sizes("limit.override").get(name or ""),
             plugin_tokens=shown.window_tokens if shown and shown.measured else None,
             status_line_tokens=shown.window_tokens if shown and not shown.measured else None,
             session_peak_tokens=seen.peak_tokens,
@@ -203,7 +206,7 @@ class Evidence:
         )
 
     def _lines_of(self, seen: Seen, window: Window, trigger: Trigger) -> tuple[Line, ...]:
-        policy = self._policies.of(seen.cwd)
+        policy = self._policies.of(seen.project_root)
         key = (id(policy), window.tokens, window.source, trigger.tokens)
         found = self._lines.get(key)
         if found is None:

@@ -137,7 +137,7 @@ def complete_sessions(
 def _at_work(
     session: Session, row: ActivityRow | None, spent: list[SpendingRow], policies: Policies
 ) -> Session:
-    estimate = estimate_cost(spent, policies.of(session.cwd).labels("price"))
+    estimate = estimate_cost(spent, policies.of(session.project_root).labels("price"))
     return replace(
         session,
         doing=doing_of(row) if row and session.live else None,

@@ -143,6 +143,7 @@ def seen_of(row: SessionRow) -> Seen:
     return Seen(
         session_id=row.session_id,
         cwd=row.cwd,
+        project_root=row.project_root,
         model=model,
         asked_model=asked,
         client_version=row.client_version,

@@ -47,7 +47,7 @@ def judge(db: sqlite3.Connection, policies: Policies, batch: Batch, now_ms: int)
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
         session = sessions.get(each.session_id)
-        policy = policies.of(session.cwd if session else None)
+        policy = policies.of(session.project_root if session else None)
         said = _Said(logged.get(key, []), stands.get(key))
         judged = _judge_context(db, key, each.context, policy, said)
         if judged:

@@ -79,3 +79,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(own / "managed", staging, os.geteuid())
     monkeypatch.setattr(surroundings, "this_machine", lambda *_: made)
     return made
+
+
+@pytest.fixture(autouse=True)
+def nothing_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who trusts no project yet, whoever runs the tests and from where."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "person"))
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)

@@ -75,7 +75,7 @@ def read_choice(
     from ..core.injection.limits import limits_of
 
     cwd = agent.cwd or session.cwd
-    limits = limits_of(policies.of(cwd))
+    limits = limits_of(policies.acting.of(session.project_root))
     if limits is None or agent.started_at is None:
         return None
     asked = Asked(

@@ -36,7 +36,7 @@ def _policy(app: Navigating) -> Page:
     from .screens.policy import PolicyScreen
 
     session = app.marked_session
-    return PolicyScreen(session.cwd if session else None)
+    return PolicyScreen(session.project_root if session else None)
 
 
 def _log(app: Navigating) -> Page:

@@ -139,5 +139,6 @@ def _patient(
     db: sqlite3.Connection, places: Places, session: Session, confirmed: frozenset[Step]
 ) -> Patient:
     files = PolicyFiles(places.policy)
-    files.look([session.cwd] if session.cwd else [])
-    return Patient(db, places, session, files.policies.of(session.cwd), confirmed)
+    root = session.project_root
+    files.look([root] if root else [])
+    return Patient(db, places, session, files.policies.acting.of(root), confirmed)

@@ -11,7 +11,7 @@ import msgspec
 
 from ..collectors.config_dir import config_dir
 from ..collectors.policy_sources import PolicySources
-from ..collectors.user_file import user_file
+from ..collectors.user_file import trust_file, user_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def find_places(
     file = (store or _variable(STORE_VARIABLE) or default_store(chosen)).expanduser().absolute()
     if file.is_dir():
         raise PlaceError(f"{file} is a folder: give a file with --db")
-    sources = PolicySources(tuple(policy), dict(os.environ), user_file())
+    sources = PolicySources(tuple(policy), dict(os.environ), user_file(), trust_file())
     return Places(chosen, file, chosen=named is not None, policy=sources)
 
 

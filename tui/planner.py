@@ -201,12 +201,13 @@ class Planner:
         from ..collectors.transcripts.conversation import entries_from
 
         policies = PolicyFiles(self._places.policy)
-        policies.look([wish.session.cwd] if wish.session.cwd else [])
+        root = wish.session.project_root
+        policies.look([root] if root else [])
         return Ground(
             db=self._store(),
             transcript=self._path(wish.session),
             session=wish.session,
-            policy=policies.policies.of(wish.session.cwd),
+            policy=policies.policies.acting.of(root),
             cache=summary_cache(self._places.store),
             read=self._told_read(entries_from, wish, size, tell),
             tell=lambda _: None,

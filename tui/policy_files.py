@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from ..collectors.install.refused import NotSafeError
 from ..collectors.policy_files import PROJECT_FILE, PolicyFiles
 from ..collectors.policy_writing import Changes, plan_value
+from ..collectors.trust_file import TrustFile, TrustFileError, digest
 from ..core.policy.schema import key_of
-from ..core.store.surroundings_queries import project_folders
+from ..core.policy.trust import Trust
+from ..core.store.surroundings_queries import project_roots
 from .formats import one_line
 from .settings import keymap_of
+from .trust_words import names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from ..collectors.policy_sources import PolicySources
     from ..collectors.policy_writing import Change, Written
     from ..core.policy.kinds import Value
+    from ..core.policy.layers import Policies
     from ..core.policy.policy import Policy, PolicyNotice
 
 Answer = TypeVar("Answer")
@@ -40,6 +44,8 @@ class PolicyPicture:
     """Folders that say something of their own."""
     last: Written | None
     """The newest change that can be taken back."""
+    untrusted: tuple[str, ...] = ()
+    """On the page of all projects: which files say more than counts, in a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ def read_picture(
 ) -> PolicyPicture:
     """Read all files anew, and give the policy of a folder."""
     files = PolicyFiles(sources)
-    folders = project_folders(db)
+    folders = project_roots(db)
     files.look([*folders, folder] if folder and folder not in folders else folders)
     policy = files.policies.of(folder)
     keymap = keymap_of(policy)
@@ -67,7 +73,18 @@ def read_picture(
         notices=(*files.notices, *(keymap.notices if keymap else ())),
         projects=tuple(sorted(files.policies.projects)),
         last=Changes(store).last(),
+        untrusted=() if folder else untrusted_line(files.policies),
     )
+
+
+def untrusted_line(policies: Policies) -> tuple[str, ...]:
+    """Name the projects of whose files something is ignored; nothing where there is none."""
+    found = sorted(name for name, each in policies.projects.items() if each.ignored)
+    if not found:
+        return ()
+    one = "project's file says" if len(found) == 1 else "projects' files say"
+    said = f"{len(found)} {one} more than an untrusted one may: {names(found)}"
+    return (f"{said}; `ctxtop trust DIR` shows one, and asks",)
 
 
 def files_of(sources: PolicySources, folder: str | None) -> list[PolicyFile]:
@@ -96,6 +113,21 @@ def plan(file: PolicyFile, key: str, value: Value | None) -> Change:
     return plan_value(file.path, file.roots, key, value)
 
 
+def make_change(sources: PolicySources, change: Change, write: Callable[[Change], None]) -> None:
+    """Write a change; a project's file that the person trusted, or that is new, is trusted then.
+
+    The person saw the difference, and all else is as it was trusted. Raises as `write` does,
+    and TrustFileError.
+    """
+    path, before = change.file.path, change.file.data
+    folder, trusted = str(path.parent), TrustFile(sources.trust_file)
+    trusted.look()
+    is_own = before is None or trusted.state(folder, digest(before)) is Trust.TRUSTED
+    write(change)
+    if is_own and path.name == PROJECT_FILE:
+        trusted.trust(folder, digest(change.after))
+
+
 def roots_of(written: Written, files: Sequence[PolicyFile]) -> tuple[Path, ...]:
     """Name the folders that a file may be a link into; its own where it is none of these."""
     path = Path(written.path)
@@ -113,7 +145,7 @@ def attempted(work: Callable[[], Answer]) -> Answer | Refused:
     """Do it; what is in its way comes as words."""
     try:
         return work()
-    except NotSafeError as error:
+    except (NotSafeError, TrustFileError) as error:
         return Refused(one_line(str(error)))
     except OSError as error:
         where = error.filename or "the file"

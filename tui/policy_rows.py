@@ -15,7 +15,7 @@ from .formats import fit, middle, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..core.policy.policy import Policy, PolicyNotice, Resolved
+    from ..core.policy.policy import Ignored, Policy, PolicyNotice, Resolved
 
 AREAS: Final = {
     "": "how far ctxtop goes",
@@ -42,6 +42,9 @@ AREAS: Final = {
 
 SIGN: Final = "●"
 """Before a value that somebody chose."""
+
+IGNORED: Final = "▲ "
+"""Before a value of which the project's file says something else, in vain."""
 
 HEADING: Final = "area "
 """Begins the row of an area, which is no value."""
@@ -96,19 +99,25 @@ def policy_head(layout: Layout) -> Content:
     return Content.styled(" ".join(parts), "$quiet")
 
 
-def value_line(found: Resolved, layout: Layout) -> Content:
-    """Write a value's line: what somebody chose stands out, and has a sign."""
+def value_line(found: Resolved, layout: Layout, ignored: Ignored | None = None) -> Content:
+    """Write a value's line: what somebody chose stands out, and has a sign.
+
+    `ignored` is what the project's file says of it in vain.
+    """
     chosen = is_chosen(found)
     sign = f"{SIGN} " if chosen else "  "
     parts = [
-        (sign, "$accent"),
+        (IGNORED if ignored else sign, "$level-warning" if ignored else "$accent"),
         (f"{fit(found.key.name, layout.key)} ", "bold" if chosen else "$foreground"),
         (fit(value_words(found), layout.value), "$accent" if chosen else "$foreground"),
     ]
     if layout.origin:
         parts.append((f" {fit(_WORDS[found.origin], layout.origin)}", "$quiet"))
     if layout.about:
-        parts.append((f" {fit(found.key.description, layout.about)}", "$quiet"))
+        about = found.key.description
+        if ignored:
+            about = f"ignored: {one_line(ignored.said)} ({one_line(ignored.why)})"
+        parts.append((f" {fit(about, layout.about)}", "$level-warning" if ignored else "$quiet"))
     return Content.assemble(*parts)
 
 
@@ -205,7 +214,7 @@ def difference_lines(path: str, lines: Sequence[str]) -> Content:
     return Content("\n").join([Content.styled(one_line(path), "bold"), Content(""), *shown])
 
 
-def notice_lines(notices: Sequence[PolicyNotice], width: int) -> list[Content]:
+def notice_lines(notices: Sequence[PolicyNotice | str], width: int) -> list[Content]:
     """Write what was said and does not hold."""
     return [
         Content.styled(middle(f"▲ {one_line(str(each))}", width), "$level-warning")

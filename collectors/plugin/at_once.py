@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..policy_files import PolicyFiles
 from ..policy_sources import PolicySources
-from ..user_file import user_file
+from ..user_file import trust_file, user_file
+from .project_root import project_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import Any
 
     from ...core.policy.policy import Policy
 
@@ -43,9 +45,13 @@ def store_at_once(path: Path) -> Iterator[sqlite3.Connection | None]:
         yield connection
 
 
-def policy_at_once(folder: str | None) -> Policy:
-    """Resolve the policy of a folder; the hook's environment is the client's own."""
-    sources = PolicySources((), dict(os.environ), user_file())
+def policy_at_once(given: Mapping[str, Any]) -> Policy:
+    """Resolve the policy by which a hook acts; its environment is the client's own.
+
+    `given` is what the client told the hook.
+    """
+    folder = project_root(given)
+    sources = PolicySources((), dict(os.environ), user_file(), trust_file())
     files = PolicyFiles(sources)
     files.look([folder] if folder else [])
-    return files.policies.of(folder)
+    return files.policies.acting.of(folder)

@@ -1,4 +1,4 @@
-"""Whether ctxtop compacts a session without being asked: it is off until a project wants it.
+"""Whether ctxtop compacts a session without being asked: it is off until the person wants it.
 
 Only what nobody has open is ever changed; where a session stands open and idle its client is
 asked. Source: requirements 2.1 T-10, R002-05 to R002-07;
@@ -120,18 +120,21 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def may_act(policy: Policy) -> Verdict:
-    """Say whether a project has asked for automation; nothing else can (T-10)."""
+    """Whether somebody who may has turned automation on (T-10).
+
+    That is the person, or the file of a project that the person trusts: `Policies.acting` has
+    no other file's words. A preset is chosen for its numbers, and turns nothing on.
+    """
     mode = policy.values["mode"]
     if mode.value != "auto":
-        return _no("mode", "the project has not asked for it: mode is not auto")
-    if mode.origin is not Origin.PROJECT_FILE:
-        why = f"mode = auto counts only in the project's own file, not in the {mode.origin}"
-        return _no("mode", why)
+        return _no("mode", "nobody has asked for it: mode is not auto")
+    if mode.origin in {Origin.PRESET, Origin.BUILT_IN}:
+        return _no("mode", f"mode = auto counts only where it is said, not in the {mode.origin}")
     if not policy.suggests:
         return _no("module", "the module `preemptive` is disabled")
     if policy.text("compact.strategy") == "none":
         return _no("strategy", "compact.strategy is none")
-    return _yes("mode", "the project's file says mode = auto")
+    return _yes("mode", f"{mode.where} says mode = auto")
 
 
 def should_act(policy: Policy, now: Situation) -> Verdict:

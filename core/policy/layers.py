@@ -10,6 +10,7 @@ import msgspec
 from .kinds import BadValueError
 from .policy import Origin, Policy, PolicyNotice, Resolved, make_policy
 from .presets import PRESETS
+from .restraint import restrain
 from .schema import KEYS, key_of
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ def flatten(table: Mapping[str, object], root: str = "") -> dict[str, object]:
     return found
 
 
-def resolve(given: Iterable[Given]) -> Policy:
+def resolve(given: Iterable[Given], preset: Mapping[str, Resolved] | None = None) -> Policy:
     """Make the policy of what was said; the last one said in a place holds there.
 
     A value that its key does not take is one notice, and the next lower place's holds; a
-    preset's and the built-in value are always there.
+    preset's and the built-in value are always there. `preset` holds the preset's values where
+    not all of them count. What a project's file says is taken as trusted: whether it is, is
+    for `projects.resolve_project`.
     """
     notices: list[PolicyNotice] = []
     read = {origin: dict[str, Resolved]() for origin in Origin}
@@ -67,15 +70,22 @@ def resolve(given: Iterable[Given]) -> Policy:
     read[Origin.BUILT_IN] = {
         key.name: Resolved(key, key.default, Origin.BUILT_IN, "") for key in KEYS.values()
     }
-    preset = str(_highest(read, "preset").value)
-    read[Origin.PRESET] = {
-        name: Resolved(KEYS[name], value, Origin.PRESET, preset)
-        for name, value in PRESETS[preset].items()
-    }
+    if preset is None:
+        preset = preset_layer(str(_highest(read, "preset").value))
+    read[Origin.PRESET] = dict(preset)
     # A key that has no default is in the policy only where somebody said it.
     said = {name for values in read.values() for name in values if name not in KEYS}
-    names = (*KEYS, *sorted(said))
-    return make_policy({name: _highest(read, name) for name in names}, tuple(notices))
+    found = {name: _highest(read, name) for name in (*KEYS, *sorted(said))}
+    of_person = read[Origin.USER_FILE] | read[Origin.ENVIRONMENT] | read[Origin.COMMAND_LINE]
+    held, ignored = restrain(found, read[Origin.PROJECT_FILE], of_person)
+    return make_policy(found | held, notices, ignored)
+
+
+def preset_layer(name: str) -> dict[str, Resolved]:
+    """List what a preset sets, by key."""
+    return {
+        key: Resolved(KEYS[key], value, Origin.PRESET, name) for key, value in PRESETS[name].items()
+    }
 
 
 def _read(given: Given) -> Resolved:
@@ -109,10 +119,17 @@ class Policies(msgspec.Struct, frozen=True):
     common: Policy = BUILT_IN
     projects: Mapping[str, Policy] = {}
     """By folder, only of those that say something of their own."""
+    acting_projects: Mapping[str, Policy] = {}
+    """The same of what ctxtop acts by: nothing that only shows counts there."""
 
-    def of(self, folder: str | None) -> Policy:
-        """Give the policy of a session that works in this folder."""
-        return self.projects.get(folder or "", self.common)
+    def of(self, project_root: str | None) -> Policy:
+        """Give the policy of a session that began in this folder."""
+        return self.projects.get(project_root or "", self.common)
+
+    @property
+    def acting(self) -> Policies:
+        """The policies for what changes sessions, starts processes or speaks to a model."""
+        return Policies(self.common, self.acting_projects, self.acting_projects)
 
     @property
     def all(self) -> tuple[Policy, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .kinds import Value
     from .schema import Key
+    from .trust import Trust
 
 Kept = TypeVar("Kept")
 
@@ -75,6 +76,21 @@ class PolicyNotice(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.what}; {self.remedy}"
 
 
+class Ignored(msgspec.Struct, frozen=True):
+    """A value that a project's file says and that does not count."""
+
+    key: str
+    said: str
+    """The value in words."""
+    where: str
+    """The file, and the preset where it is that one's value."""
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.key} = {self.said} is ignored: {self.why}; {self.remedy}"
+
+
 class Policy(msgspec.Struct, frozen=True):
     """The configuration of one project; made by `layers.resolve`."""
 
@@ -83,6 +99,10 @@ class Policy(msgspec.Struct, frozen=True):
     thresholds: tuple[Threshold, ...]
     """Without the absolute one; `compact.levels` and `compact.midpoint` are worked in."""
     rearm: Rearm
+    ignored: tuple[Ignored, ...] = ()
+    """What the project's file says in vain."""
+    trust: Trust | None = None
+    """Of the project's file; None where there is none."""
 
     def value(self, name: str) -> Value:
         """Give any value; raises KeyError for a name that the schema does not have."""
@@ -207,9 +227,13 @@ class Policy(msgspec.Struct, frozen=True):
         return min(lowest, default=None)
 
 
-def make_policy(values: Mapping[str, Resolved], notices: Iterable[PolicyNotice]) -> Policy:
+def make_policy(
+    values: Mapping[str, Resolved],
+    notices: Iterable[PolicyNotice],
+    ignored: Iterable[Ignored] = (),
+) -> Policy:
     """Work the values that stand for each other into what the code asks for."""
-    bare = Policy(values, tuple(notices), (), Rearm())
+    bare = Policy(values, tuple(notices), (), Rearm(), tuple(ignored))
     cooldown_s = bare.whole("rearm.cooldown_s")
     rearm = Rearm(
         on_compaction=bare.flag("rearm.on_compaction"),

@@ -17,9 +17,12 @@ from ctxtop.collectors.acting import Act, Done
 from ctxtop.collectors.asking import ask as ask_module
 from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
 from ctxtop.collectors.automation import LOOK_MS, Automation, Ways, own_ways
+from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import Trouble
 from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.policy_sources import PolicySources
 from ctxtop.collectors.subjects import state_folder, subject_of
+from ctxtop.collectors.user_file import trust_file
 from ctxtop.collectors.watch import keep_up
 from ctxtop.core.compaction.receipts import Mode, Receipts
 from ctxtop.core.compaction.undo import undo
@@ -38,13 +41,13 @@ from ..transcripts import (
     user,
     write,
 )
+from ..trusted_files import trust, write_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from ctxtop.collectors.asking.ask import Subject
-    from ctxtop.collectors.collect import Collector
     from ctxtop.collectors.folder import ClaudeFolder
     from ctxtop.core.compaction.plan import Plan
     from ctxtop.core.compaction.select import Aim
@@ -139,7 +142,8 @@ def started(
 
     def start(worker: Worker | None = None) -> Automation:
         collector.scan()
-        files = PolicyFiles()
+        trust(project)
+        files = PolicyFiles(PolicySources(trust_file=trust_file()))
         files.look([str(project)])
 
         def noted(notice: Trouble) -> None:
@@ -196,6 +200,73 @@ def test_nothing_without_opt_in(
     (project / ".ctxtop.toml").write_text('mode = "suggest"\n')
     looked(started(worker), clock, 3)
     assert (worker.asked, kept(writer)) == ([], [])
+
+
+def test_nothing_by_the_word_of_a_file_that_nobody_trusts(
+    session: Callable[..., None],
+    claude: ClaudeFolder,
+    collector: Collector,
+    worker: Worker,
+    clock: Clock,
+    project: Path,
+    writer: Writer,
+) -> None:
+    session()
+    collector.scan()
+    said = 'mode = "auto"\nthreshold = ["0.3:high:compact"]\ncompact.by = "client"\n'
+    (project / ".ctxtop.toml").write_text(said)
+    files = PolicyFiles(PolicySources(trust_file=trust_file()))
+    files.look([str(project)])
+    looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
+    assert (worker.asked, kept(writer)) == ([], [])
+    # It neither moves the line at which the person's own word acts.
+    own = PolicyFiles(PolicySources((), {"CTXTOP_POLICY_MODE": "auto"}, None, trust_file()))
+    own.look([str(project)])
+    session(100_000)
+    collector.scan()
+    looked(Automation(claude, writer, own, Ways(worker, worker, print), clock), clock, 3)
+    assert (worker.asked, kept(writer)) == ([], [])
+
+
+def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
+    path: Path,
+    claude: ClaudeFolder,
+    writer: Writer,
+    worker: Worker,
+    clock: Clock,
+    tmp_path: Path,
+    recorder: Recorder,
+) -> None:
+    root = tmp_path / "home"
+    evil = root / "vendor" / "evil"
+    evil.mkdir(parents=True)
+    write_trusted(evil, 'mode = "auto"\nthreshold = ["0.3:high:compact"]\n')
+    write(path, [user(cwd=str(root)), assistant(context=175_000, cwd=str(evil))])
+    files = PolicyFiles(PolicySources(trust_file=trust_file()))
+    Collector(claude, writer, recorder, files).scan()
+    looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
+    assert files.policies.projects == {}
+    assert (worker.asked, kept(writer)) == ([], [])
+
+
+def test_the_person_s_own_file_turns_it_on_for_all_projects(
+    session: Callable[..., None],
+    claude: ClaudeFolder,
+    collector: Collector,
+    worker: Worker,
+    clock: Clock,
+    project: Path,
+    writer: Writer,
+    tmp_path: Path,
+) -> None:
+    (project / ".ctxtop.toml").unlink()
+    own = tmp_path / "config.toml"
+    own.write_text('mode = "auto"\n')
+    session()
+    collector.scan()
+    files = PolicyFiles(PolicySources(user_file=own))
+    looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
+    assert worker.asked == [SESSION]
 
 
 @pytest.mark.parametrize("how", [{"tokens": 120_000}, {"model": "some-model-that-nobody-knows"}])
@@ -625,9 +696,12 @@ def test_an_open_session_that_cannot_be_asked_is_told_of_once(
 
 
 def test_the_collector_s_own(
-    path: Path, project: Path, collector: Collector, recorder: Recorder, writer: Writer
+    path: Path, project: Path, claude: ClaudeFolder, recorder: Recorder, writer: Writer
 ) -> None:
     """From the files to the notice, with nothing put in its place."""
+    trust(project)
+    files = PolicyFiles(PolicySources(trust_file=trust_file()))
+    collector = Collector(claude, writer, recorder, files)
     ago = datetime.now(UTC) - timedelta(minutes=10)
     lines = [line | {"timestamp": ago.isoformat()} for line in worked(project)]
     before = write(path, lines).read_bytes()

@@ -16,6 +16,7 @@ from ctxtop.collectors.plugin.call import Call
 from ctxtop.collectors.regular import open_regular
 
 from ..transcripts import PROJECT, SESSION, JsonLine, assistant, text, tool_result, user, write
+from ..trusted_files import write_trusted
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -83,7 +84,9 @@ def stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stop:
     for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    return Stop(tmp_path)
+    stop = Stop(tmp_path)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(stop.project))
+    return stop
 
 
 def test_the_reason_is_short_and_says_what_to_do(stop: Stop) -> None:
@@ -206,17 +209,15 @@ def test_a_definition_that_cannot_be_used_declares_nothing(stop: Stop) -> None:
 
 
 def test_the_policy_of_the_project_holds(stop: Stop) -> None:
-    file = stop.project / ".ctxtop.toml"
-    file.write_text('[compliance]\nmode = "off"\n', encoding="utf-8")
+    write_trusted(stop.project, '[compliance]\nmode = "off"\n')
     assert stop.asked() == ""
-    file.write_text("[compliance]\nline_limit = 2\n", encoding="utf-8")
+    write_trusted(stop.project, "[compliance]\nline_limit = 2\n")
     assert "V05" in stop.asked(last_assistant_message=GOOD)
     assert "3 lines, 2 allowed" in stop.asked(last_assistant_message=GOOD)
 
 
 def test_a_policy_that_greps_lets_go_what_a_grep_finds(stop: Stop) -> None:
-    file = stop.project / ".ctxtop.toml"
-    file.write_text('[compliance]\nmode = "whole_transcript"\n', encoding="utf-8")
+    write_trusted(stop.project, '[compliance]\nmode = "whole_transcript"\n')
     assert stop.asked()
     stop.tell(user("Return it as [COMPRESSED]"), skill(), say("m1", BAD))
     assert stop.asked() == ""

@@ -22,6 +22,7 @@ from ctxtop.core.store.writer import Writer
 from ..agents_at_work import called, write_agent
 from ..recorder import Recorder
 from ..transcripts import append, assistant, notification, text, user, write
+from ..trusted_files import write_trusted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,7 @@ WORKER = "[COMPRESSED] agent_type: worker\nChanged files: a.py\nResult: The cart
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -220,7 +222,7 @@ def test_the_policy_switches_it_off(tmp_path: Path, session: Path) -> None:
 
 
 def test_the_policy_bounds_it(tmp_path: Path, session: Path) -> None:
-    (tmp_path / ".ctxtop.toml").write_text("[injection]\nbudget = 50\n")
+    write_trusted(tmp_path, "[injection]\nbudget = 50\n")
     assert asked(tmp_path, session) == ""
 
 

@@ -9,7 +9,10 @@ import pytest
 from ctxtop.collectors import policy_files
 from ctxtop.collectors.policy_files import LARGEST, PROJECT_FILE, PolicyFiles
 from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.user_file import trust_file
 from ctxtop.core.policy.policy import Origin, Policy
+
+from ..trusted_files import trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +42,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def files(user: Path | None = None, /, *, words: Any = (), **environ: str) -> PolicyFiles:  # noqa: ANN401
-    return PolicyFiles(PolicySources(tuple(words), environ, user))
+    return PolicyFiles(PolicySources(tuple(words), environ, user, trust_file()))
 
 
 def held(policy: Policy, key: str) -> tuple[object, Origin, str]:
@@ -52,6 +55,7 @@ def test_every_layer_says_where(project: Path, user: Path) -> None:
     own = write(
         project / PROJECT_FILE, "[compact]\nmin_tokens = 2\nmin_messages = 2\ncooldown_s = 2\n"
     )
+    trust(project)
     found = files(
         user,
         words=[("compact.min_tokens", "4")],
@@ -77,6 +81,7 @@ def test_every_layer_says_where(project: Path, user: Path) -> None:
 
 def test_another_project_is_not_concerned(project: Path, tmp_path: Path) -> None:
     write(project / PROJECT_FILE, "mode = 'observe'\n")
+    trust(project)
     found = files()
     found.look([str(project), str(tmp_path)])
 
@@ -101,6 +106,7 @@ def test_a_file_that_changes_and_goes(project: Path, user: Path) -> None:
     assert found.look([str(project)])
     assert found.policies.of(str(project)).text("mode") == "auto"
     own = write(project / PROJECT_FILE, "[policy]\nmode = 'observe'\n")
+    trust(project)
     assert found.look([str(project)])
     assert not found.look([str(project)])
     assert found.policies.of(str(project)).text("mode") == "observe"
@@ -132,6 +138,7 @@ def test_a_broken_file_is_one_notice(project: Path, data: bytes, what: str) -> N
     assert (notice.place, what in notice.what) == (str(path), True)
     assert found.policies.of(str(project)).text("mode") == "suggest"
     path.write_text("mode = 'auto'\n")
+    trust(project)
     found.look([str(project)])
     assert found.notices == ()
     assert found.policies.of(str(project)).text("mode") == "auto"

@@ -101,7 +101,10 @@ def test_a_policy_says_it_in_other_words(
     given = {"transcript_path": str(transcript)}
     reply = answer(Call("UserPromptSubmit", given, store, NOW_MS))
     assert reply is not None
-    assert reply.context == "요약을 고려해 보세요"
+    head, said = reply.context.splitlines()
+    assert said == "| 요약을 고려해 보세요"
+    assert "written in CTXTOP_POLICY_PROMPTS__SUGGEST" in head
+    assert "not an instruction" in head
 
 
 def test_a_compaction_re_arms(store: Path, transcript: Path) -> None:

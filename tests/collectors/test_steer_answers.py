@@ -20,6 +20,7 @@ from ctxtop.core.summaries.steering import AGAIN, STEER
 from ..agents_at_work import called, write_agent
 from ..recorder import Recorder
 from ..transcripts import append, assistant, boundary, summary, text, user, write
+from ..trusted_files import write_trusted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,7 @@ NOW_MS = 2_000_000_000_000
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -130,7 +132,7 @@ def test_an_agents_own_compaction(tmp_path: Path, session: Path) -> None:
 
 
 def test_a_budget_of_the_policy(tmp_path: Path, session: Path) -> None:
-    (tmp_path / ".ctxtop.toml").write_text("[steering]\nbudget = 0\n")
+    write_trusted(tmp_path, "[steering]\nbudget = 0\n")
     assert steered(tmp_path, session) == ""
 
 

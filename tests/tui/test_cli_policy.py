@@ -8,6 +8,7 @@ import pytest
 from ctxtop.core.policy.schema import KEYS
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
+from ..trusted_files import trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ def test_every_value_with_its_origin(run: Callable[..., Ended], tmp_path: Path) 
     found = ended.json
 
     assert (ended.code, ended.err) == (0, "")
-    assert list(found) == ["preset", "policy", "notices"]
+    assert list(found) == ["preset", "policy", "notices", "trust", "ignored"]
     assert found["preset"] == "not-agent"
     assert [each["key"] for each in found["policy"]] == list(KEYS)
     assert value(found, "preset") == {
@@ -119,6 +120,7 @@ def test_a_sessions_project_and_the_folder_one_stands_in(
 ) -> None:
     own = project / ".ctxtop.toml"
     own.write_text("mode = 'observe'\n")
+    trust(project)
     elsewhere = run("policy", "--json").json
     of_session = run("policy", "--session", SESSION[:8], "--json").json
     monkeypatch.chdir(project)

@@ -12,6 +12,7 @@ import pytest
 
 from ..recovering import chain, turn
 from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, text, user, write
+from ..trusted_files import write_trusted
 from ..trusting import trust
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def test_going_on_where_a_policy_says_so(
     monkeypatch.setenv("MOOD", mood)
     trust(transcript.parents[2] / ".claude.json", tmp_path)
     said = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
-    (tmp_path / ".ctxtop.toml").write_text(said, encoding="utf-8")
+    write_trusted(tmp_path, said)
     last = refusal("Prompt is too long", **DETAILS)
     lines = [user("read the log"), *turn("t0", HUGE), last]
     before = old(transcript, *(each | {"cwd": str(tmp_path)} for each in lines)).read_bytes()

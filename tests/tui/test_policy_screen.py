@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.user_file import trust_file
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.tui.screens.confirm import ConfirmScreen
 from ctxtop.tui.screens.policy import PolicyScreen
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from textual.content import Content
 from textual.widgets import Button, Input, Static
 
+from ..trusted_files import trust
 from .comparing import compare_themes, counted, every_size
 from .support import Stage, opened
 from .writing import answer, append, prompt, session_file
@@ -54,6 +56,7 @@ def give(stage: Stage, file: Path) -> None:
         command_line=(("notify.bell", "on"),),
         environ={"CTXTOP_POLICY_SUMMARY__LEVELS": "2"},
         user_file=file,
+        trust_file=trust_file(),
     )
     stage.places = replace(stage.places, policy=sources)
 
@@ -256,6 +259,7 @@ async def test_a_file_that_was_changed_meanwhile_is_left_alone(demo: Stage, conf
 async def test_a_project_has_its_own(stage: Stage, tmp_path: Path) -> None:
     project = tmp_path / "shop"
     write(project / ".ctxtop.toml", "[compact]\nmin_tokens = 1\n")
+    trust(project)
     give(stage, tmp_path / "config.toml")
     path = session_file(stage.root, 1)
     append(path, {**prompt("Fill it"), "cwd": str(project)}, {**answer(9_000), "cwd": str(project)})

@@ -69,10 +69,8 @@ def test_all_is_well() -> None:
     ("other", "why"),
     [
         (resolve(()), "mode is not auto"),
-        (policy(Origin.USER_FILE), "only in the project's own file"),
-        (policy(Origin.ENVIRONMENT), "only in the project's own file"),
-        (policy(Origin.COMMAND_LINE), "only in the project's own file"),
         (resolve([Given("preset", "omo-2.6", Origin.PROJECT_FILE, "")]), "not in the preset"),
+        (resolve([Given("preset", "omo-2.6", Origin.USER_FILE, "")]), "not in the preset"),
         (policy(disabled_modules=["preemptive"]), "is disabled"),
         (policy(compact__strategy="none"), "compact.strategy is none"),
         (policy(compact__min_tokens=180_000), "175,000 tokens are fewer than 180,000"),
@@ -83,6 +81,14 @@ def test_a_policy_that_does_not_want_it(other: Policy, why: str) -> None:
     verdict = should_act(other, READY)
     assert not verdict.act
     assert why in verdict.why
+
+
+WHO_MAY = (Origin.COMMAND_LINE, Origin.ENVIRONMENT, Origin.PROJECT_FILE, Origin.USER_FILE)
+
+
+@pytest.mark.parametrize("origin", WHO_MAY)
+def test_the_person_and_a_trusted_project_turn_it_on(origin: Origin) -> None:
+    assert should_act(policy(origin), READY).act
 
 
 @pytest.mark.parametrize(
@@ -200,7 +206,7 @@ def test_a_refusal_is_mended_once_where_the_project_wants_it() -> None:
     assert should_mend(MENDING, REFUSED, NOW - 11 * MINUTE).act
     assert should_mend(MENDING, REFUSED, NOW - 10 * MINUTE).check == "mended"
     assert should_mend(OPTED_IN, REFUSED, None).check == "recovery.auto"
-    assert should_mend(policy(Origin.USER_FILE, recovery__auto=True), REFUSED, None).check == "mode"
+    assert should_mend(policy(Origin.PRESET, recovery__auto=True), REFUSED, None).check == "mode"
     assert should_mend(MENDING, replace(REFUSED, is_open=True), None).check == "open"
     assert should_mend(MENDING, replace(REFUSED, runs=(Before(NOW - 1),)), None).check == "cooldown"
 
@@ -275,7 +281,7 @@ def test_it_acts_only_where_everything_is_given(
     wanted = policy(origin, recovery__auto=True)
     acts, mends = should_act(wanted, now).act, should_mend(wanted, now, None).act
     if acts or mends:
-        assert origin is Origin.PROJECT_FILE
+        assert origin in WHO_MAY
         assert status is (Status.IDLE if is_open else status)
         assert is_open or status not in LIVE
         assert not (mends and is_open)

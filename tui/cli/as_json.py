@@ -279,6 +279,17 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
             }
             for each in notices
         ],
+        "trust": found.trust.value if found.trust else None,
+        "ignored": [
+            {
+                "key": each.key,
+                "value": each.said,
+                "where": each.where,
+                "why": each.why,
+                "remedy": each.remedy,
+            }
+            for each in found.ignored
+        ],
     }
 
 

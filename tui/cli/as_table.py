@@ -12,6 +12,7 @@ from ...core.tokens import count_of
 from ..compliance_words import agent_count
 from ..composition_words import SHARE_CELLS, in_all, share_tokens, shown_parts
 from ..formats import NOTHING, after_tokens, age, model, moment, percent, tokens
+from ..trust_words import ignored_table
 from .cells import bar, fill, gauge, level, returned, session_id, shorten, since, verdict
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
 
@@ -218,7 +219,8 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
         for each in found.values.values()
     )
     lines = draw(columns, rows, terminal_width())
-    return [*lines, *(paint(one_line(str(notice)), "bad") for notice in notices)]
+    said = (*map(str, notices), *ignored_table(found))
+    return [*lines, *(paint(one_line(line), "bad") for line in said)]
 
 
 def _origin(resolved: Resolved) -> str:

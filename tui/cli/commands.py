@@ -38,6 +38,7 @@ from .start import open_dashboard, resolve
 from .summaries_command import summaries
 from .timeline_command import evidence, timeline
 from .trigger_command import trigger
+from .trust_command import trust
 from .undo_command import undo
 
 if TYPE_CHECKING:
@@ -249,6 +250,7 @@ def doctor(context: click.Context) -> int:
 
 group.add_command(findings)
 group.add_command(policy)
+group.add_command(trust)
 group.add_command(log)
 group.add_command(notify)
 group.add_command(compact)

@@ -115,7 +115,7 @@ def _ground(found: Reading, session: Session, live: str | None) -> Ground:
         db=found.db,
         transcript=found.places.folder.projects / session.path,
         session=session,
-        policy=found.policies.of(session.cwd),
+        policy=found.policies.acting.of(session.project_root),
         cache=summary_cache(found.places.store),
         read=entries_from,
         tell=say,

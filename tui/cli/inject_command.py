@@ -119,7 +119,7 @@ def _preview(
     from ...core.injection.limits import limits_of
 
     session = found.sessions(found.session_id(start))[0]
-    limits = limits_of(found.policies.of(session.cwd))
+    limits = limits_of(found.policies.acting.of(session.project_root))
     if limits is None:
         raise RefusedError("the policy's disabled_modules name injection: nothing is ever given")
     if budget is not None:

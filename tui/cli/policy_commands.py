@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.policy.trust import Standing, standing_of
 from ..settings import keymap_of
 from .emit import emit
 from .options import chosen, common, reading, session
 from .reading import policy_of
-from .report import DONE, RefusedError
+from .report import DONE, RefusedError, say
 from .start import resolve
 
 if TYPE_CHECKING:
@@ -63,7 +64,19 @@ def set_value(context: click.Context, *, key: str, value: str, project: bool, dr
         raise RefusedError(f"no key {key!r}; `ctxtop policy` lists them") from None
     except BadValueError as error:
         raise RefusedError(f"{key}: {value!r} is not taken: give {error}") from error
-    return _change(context, key, checked, _file(context, is_project=project), is_dry=dry_run)
+    if project and standing_of(key) is Standing.PERSON:
+        raise RefusedError(f"{key} counts only in your own file: leave --project out")
+    code = _change(context, key, checked, _file(context, is_project=project), is_dry=dry_run)
+    if project and standing_of(key) is Standing.TRUSTED and not _is_trusted(context):
+        say(f"{key} does not count yet: `ctxtop trust` shows the file, and asks")
+    return code
+
+
+def _is_trusted(context: click.Context) -> bool:
+    from ...core.policy.trust import Trust
+
+    found, _ = policy_of(chosen(context), None)
+    return found.trust is Trust.TRUSTED
 
 
 @policy.command()
@@ -90,7 +103,7 @@ def _change(
     context: click.Context, key: str, value: Value | None, file: PolicyFile, *, is_dry: bool
 ) -> int:
     from ...collectors.policy_writing import Changes, difference
-    from ..policy_files import Refused, attempted, plan
+    from ..policy_files import Refused, attempted, make_change, plan
 
     options = chosen(context)
     changes = Changes(resolve(options.config_dir, options.db).store)
@@ -99,7 +112,8 @@ def _change(
         raise RefusedError(change.words)
     is_written = not (is_dry or change.is_empty)
     if is_written:
-        refused = attempted(lambda: changes.make(change))
+        sources = resolve(options.config_dir, options.db).policy
+        refused = attempted(lambda: make_change(sources, change, changes.make))
         if isinstance(refused, Refused):
             raise RefusedError(refused.words)
     shown = difference(change)

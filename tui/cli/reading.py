@@ -122,7 +122,7 @@ def open_reading(
                 raise PlaceError(
                     f"the store {places.store} holds the sessions of {root}: give another --db"
                 )
-            files = _policy_files(places, options, surroundings_queries.project_folders(db))
+            files = _policy_files(places, options, surroundings_queries.project_roots(db))
             yield Reading(places, db, time.time_ns() // 1_000_000, files.policies)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
@@ -150,7 +150,7 @@ def policy_of(options: Options, session: str | None) -> tuple[Policy, tuple[Poli
         folder: str | None = str(Path.cwd())
     else:
         with open_reading(options) as found:
-            folder = found.sessions(found.session_id(session))[0].cwd
+            folder = found.sessions(found.session_id(session))[0].project_root
     places = resolve(options.config_dir, options.db, options.policy)
     files = PolicyFiles(places.policy)
     files.look([folder] if folder else [])

@@ -77,4 +77,5 @@ def _not_mended(session: str, why: str, code: int) -> int:
 def _patient(found: Reading, start: str, confirmed: frozenset[Step]) -> Patient:
     session_id = found.session_id(start) or start
     (session,) = found.sessions(session_id)
-    return Patient(found.db, found.places, session, found.policies.of(session.cwd), confirmed)
+    policy = found.policies.acting.of(session.project_root)
+    return Patient(found.db, found.places, session, policy, confirmed)

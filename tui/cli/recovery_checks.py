@@ -78,7 +78,10 @@ def _automatic(db: sqlite3.Connection, now_ms: int) -> Check:
     name = "done by itself"
     runs = automatic_runs(db, now_ms - RECENT_MS)
     if not runs:
-        return well(name, "nothing: a project opts in by mode = auto in its .ctxtop.toml")
+        return well(
+            name,
+            "nothing: off until your config.toml or a trusted project says mode = auto",
+        )
     lost = [run for run in runs if run.outcome is None and now_ms - run.at >= LOST_MS]
     if lost:
         detail = f"{plural(len(lost), 'run')} never ended, the last at {time_of(lost[-1].at)}"

@@ -17,7 +17,7 @@ from ...core.compaction.receipts import Receipts
 from ...core.saves.report import read_saves
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
-from ...core.store.surroundings_queries import project_folders
+from ...core.store.surroundings_queries import project_roots
 from ..formats import plural
 from ..places import PlaceError
 from ..update import bring_up_to_date
@@ -25,6 +25,7 @@ from .asking_checks import measurement_check, requests_check
 from .checks import Check, folder_checks, is_link, machine_checks, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
+from .policy_check import policy_check
 from .recovery_checks import recovery_checks
 from .report import say_all, words
 from .surroundings_checks import saves_checks, surroundings_checks
@@ -68,11 +69,15 @@ def each_check(places: Places, failure: str | None = None) -> Iterator[Check]:
     yield from machine_checks()
 
 
-def _saves(db: sqlite3.Connection, places: Places) -> SavesReport:
+def _policies(db: sqlite3.Connection, places: Places) -> PolicyFiles:
+    files = PolicyFiles(places.policy)
+    files.look(project_roots(db))
+    return files
+
+
+def _saves(db: sqlite3.Connection, files: PolicyFiles) -> SavesReport:
     """Judge saves as the policy says; what is wrong with that is told by its own check."""
-    policies = PolicyFiles(places.policy)
-    policies.look(project_folders(db))
-    return read_saves(db, (), time.time_ns() // 1_000_000, policies.policies)
+    return read_saves(db, (), time.time_ns() // 1_000_000, files.policies)
 
 
 def _recoveries(db: sqlite3.Connection, store: Path) -> list[Check]:
@@ -92,6 +97,7 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
             about = _about(db, places)
             if about:
                 return [about], []
+            policies = _policies(db, places)
             found = [
                 _store(path, db),
                 _bad_lines(db),
@@ -102,7 +108,8 @@ def _look_into(places: Places, failure: str | None) -> tuple[list[Check], list[P
                 measurement_check(db),
                 hook_check(db, path),
                 *_recoveries(db, path),
-                *saves_checks(_saves(db, places)),
+                *saves_checks(_saves(db, policies)),
+                policy_check(policies),
                 _troubles(db),
             ]
             return found, log_queries.parts(db)

@@ -23,6 +23,7 @@ from ..policy_rows import (
     select,
     value_line,
 )
+from ..trust_words import ignored_lines
 from ..widgets.filter_bar import FilterBar
 from ..widgets.row_list import Row, RowList
 from .filtered import FilteredPage
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from ...collectors.folder import Trouble
-    from ...core.policy.policy import Resolved
+    from ...core.policy.policy import PolicyNotice, Resolved
     from ..policy_files import PolicyPicture
 
 LOOK_S: Final = 3.0
@@ -138,12 +139,16 @@ class PolicyScreen(FilteredPage):
         self._shown = {each.key.name: each for each in found}
         pane.empty = self._empty_words()
         layout = lay_out(width)
+        ignored = {each.key: each for each in picture.policy.ignored}
         rows = []
         for area, values in by_area(found).items():
             is_folded = area in self._folded and not self.words
             rows.append(Row(f"{HEADING}{area}", area_line(area, values, width, is_folded)))
             if not is_folded:
-                rows += [Row(each.key.name, value_line(each, layout)) for each in values]
+                rows += [
+                    Row(each.key.name, value_line(each, layout, ignored.get(each.key.name)))
+                    for each in values
+                ]
         is_first = pane.key is None
         pane.show_head(policy_head(layout))
         pane.show_rows(rows)
@@ -151,7 +156,12 @@ class PolicyScreen(FilteredPage):
             # On the first value: the row above it is its area's.
             pane.rows.highlighted = 1
         self._draw_title(picture)
-        lines = notice_lines(picture.notices, self.size.width - MARGINS)
+        said: tuple[PolicyNotice | str, ...] = (
+            *picture.notices,
+            *ignored_lines(picture.policy),
+            *picture.untrusted,
+        )
+        lines = notice_lines(said, self.size.width - MARGINS)
         notices = self.query_one("#notices", Static)
         notices.display = bool(lines)
         notices.update(Content("\n").join(lines))

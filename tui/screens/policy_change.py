@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...collectors.policy_writing import Change, Changes, difference
 from ..formats import one_line
-from ..policy_files import Refused, attempted, files_of, plan, roots_of
+from ..policy_files import Refused, attempted, files_of, make_change, plan, roots_of
 from ..policy_rows import difference_lines, why_fixed
 from .confirm import ConfirmScreen
 from .value import ValueScreen
@@ -83,7 +83,8 @@ class PolicyChange:
     def _write(self, change: Change, write: Callable[[Change], None], yes: bool | None) -> None:  # noqa: FBT001 -- the answer
         if yes:
             self._app.works.do(
-                partial(attempted, partial(write, change)), partial(self._end, change)
+                partial(attempted, partial(make_change, self._app.places.policy, change, write)),
+                partial(self._end, change),
             )
 
     def _end(self, change: Change, found: Refused | Trouble | None) -> None:

@@ -61,7 +61,7 @@ def answer(call: Call) -> Reply | None:
     text = _text(given, "last_assistant_message") or last_words(transcript)
     if not text:
         return None
-    terms = _terms(_text(given, "cwd"))
+    terms = _terms(given)
     judged = judge(clean_text(text), expected, agent_type, terms.limits)
     if terms.mode == OFF or judged.verdict is not Verdict.NON_COMPLIANT:
         return None
@@ -156,17 +156,15 @@ class _Search:
         return Path(real) if f"{real}/".startswith(self._root.rstrip("/") + "/") else None
 
 
-def _terms(cwd: str) -> Terms:
-    """Take the limits of the policy, which is read only where a person said something."""
+def _terms(given: Any) -> Terms:  # noqa: ANN401 -- as above
+    """Take the limits of the policy, which is read only where somebody said something."""
     from ...user_file import user_file
+    from ..project_root import project_root
 
-    user = user_file()
     says = any(name.startswith(VARIABLE) for name in os.environ)
-    if not (says or user.is_file() or (cwd and Path(cwd, PROJECT_FILE).is_file())):
+    root = project_root(given)
+    if not (says or user_file().is_file() or (root and Path(root, PROJECT_FILE).is_file())):
         return Terms()
-    from ...policy_files import PolicyFiles  # with all that a policy needs
-    from ...policy_sources import PolicySources
+    from ..at_once import policy_at_once  # with all that a policy needs
 
-    files = PolicyFiles(PolicySources((), dict(os.environ), user))
-    files.look([cwd] if cwd else [])
-    return terms_of(files.policies.of(cwd))
+    return terms_of(policy_at_once(given))

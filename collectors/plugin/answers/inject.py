@@ -27,7 +27,7 @@ def answer(call: Call) -> Reply | None:
     # An agent without a type is the client's own.
     if call.event != "SubagentStart" or transcript is None or not agent_type:
         return None
-    limits = limits_of(policy_at_once(cwd or None))
+    limits = limits_of(policy_at_once(call.given))
     if limits is None:
         return None
     agent_id = clean_title(text_of(call.given, "agent_id")) or None

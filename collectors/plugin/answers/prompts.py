@@ -49,7 +49,7 @@ def _look(call: Call, transcript: Path, session_id: str) -> tuple[Reply | None, 
         # The session's first prompt.
         return None, 0
     cwd = text_of(call.given, "cwd")
-    policy = policy_at_once(cwd or None)
+    policy = policy_at_once(call.given)
     context = None
     if end.tokens is not None:
         from ...context_now import context_now

@@ -80,6 +80,6 @@ def _say_again(call: Call, transcript: Path) -> Reply | None:
         return None
     # What the compaction kept word for word, and what its own hooks said, is still there.
     lost = missing(items, [*sent, text_of(call.given, "prompt")])
-    budget = policy_at_once(text_of(call.given, "cwd") or None).whole("steering.again") or 0
+    budget = policy_at_once(call.given).whole("steering.again") or 0
     said = words(within(lost, budget, AGAIN), AGAIN)
     return Reply(context=said) if said else None

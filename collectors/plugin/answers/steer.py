@@ -26,7 +26,7 @@ def answer(call: Call) -> Reply | None:
     if call.event != "PreCompact" or transcript is None:
         return None
     agent_id = text_of(call.given, "agent_id")
-    budget = policy_at_once(text_of(call.given, "cwd") or None).whole("steering.budget") or 0
+    budget = policy_at_once(call.given).whole("steering.budget") or 0
     context = _agents_own(transcript, agent_id) if agent_id else transcript
     try:
         items = within(read_essentials(context, call.now_ms), budget, STEER)

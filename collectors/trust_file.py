@@ -1,0 +1,168 @@
+"""The projects whose policy files the person trusts: by folder, and by what the file says."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..core.policy.trust import Trust
+from .regular import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+FORM: Final = 1
+"""Of the file; one of another form trusts nothing."""
+
+LARGEST: Final = 4 << 20
+"""Bytes; ten thousand projects make less."""
+
+FILE_MODE: Final = 0o600
+WRITABLE_BY_OTHERS: Final = 0o022
+
+
+class Trusted(msgspec.Struct, frozen=True):
+    """One project's file as the person saw it."""
+
+    sha256: str
+    at: int
+    """When, in ms since 1970."""
+
+
+class _Content(msgspec.Struct, frozen=True):
+    form: int
+    projects: dict[str, Trusted] = {}
+
+
+class TrustFileError(Exception):
+    """The file cannot be used: what is wrong with it, and what to do."""
+
+
+class TrustFile:
+    """The file, read again when it changed; one that others could have written trusts nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path: Final = path
+        self._mark: tuple[int, int, int] | None = None
+        self._projects: Mapping[str, Trusted] = {}
+        self.problem = ""
+        """Why the file says nothing; empty where it does, or is not there."""
+
+    def look(self) -> bool:
+        """Read it if it changed, and return whether it says something else now."""
+        before, self.problem = self._projects, ""
+        try:
+            self._read()
+        except FileNotFoundError:
+            self._mark, self._projects = None, {}
+        except (OSError, TrustFileError) as error:
+            self._mark, self._projects = None, {}
+            self.problem = str(error)
+        return self._projects != before
+
+    def state(self, folder: str, sha256: str) -> Trust:
+        """What the person said of a folder's file with this content."""
+        found = self._projects.get(os.path.realpath(folder))
+        if found is None:
+            return Trust.UNTRUSTED
+        return Trust.TRUSTED if found.sha256 == sha256 else Trust.CHANGED
+
+    @property
+    def projects(self) -> Mapping[str, Trusted]:
+        """What is trusted, by folder without links."""
+        return self._projects
+
+    def trust(self, folder: str, sha256: str) -> None:
+        """Remember that the person trusts this content; raises OSError or TrustFileError."""
+        with self._changing() as projects:
+            now_ms = time.time_ns() // 1_000_000
+            projects[os.path.realpath(folder)] = Trusted(sha256, now_ms)
+
+    def revoke(self, folder: str) -> bool:
+        """Forget a folder, and return whether it was there; raises as `trust` does."""
+        with self._changing() as projects:
+            return projects.pop(os.path.realpath(folder), None) is not None
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Trusted]]:
+        from .install.settings_file import make_folder, write_new  # a hook only reads
+
+        if self.path is None:
+            raise TrustFileError("this run has no place for what you trust")
+        make_folder(self.path.parent)
+        with _locked(self.path.with_name(f"{self.path.name}.lock")):
+            self.look()
+            if self.problem:
+                raise TrustFileError(self.problem)
+            projects = dict(self._projects)
+            yield projects
+            write_new(self.path, msgspec.json.encode(_Content(FORM, projects)))
+            self.look()
+
+    def _read(self) -> None:
+        if self.path is None:
+            return
+        with open_regular(self.path) as file:
+            status = os.fstat(file.fileno())
+            mark = (status.st_ino, status.st_mtime_ns, status.st_size)
+            check_own(status, self.path)
+            if status.st_mode & WRITABLE_BY_OTHERS:
+                raise TrustFileError(
+                    f"{self.path}: others can write it: chmod 600 it, or remove it"
+                )
+            if mark == self._mark:
+                return
+            data = file.read(LARGEST + 1)
+        try:
+            content = msgspec.json.decode(data, type=_Content)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TrustFileError(f"{self.path}: is damaged ({error}): remove it") from error
+        if content.form != FORM:
+            raise TrustFileError(f"{self.path}: is of another ctxtop: remove it")
+        self._mark, self._projects = mark, content.projects
+
+
+def digest(data: bytes) -> str:
+    """Return what a file's content is remembered by."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def own_uid() -> int:
+    """Return who runs this process."""
+    return os.geteuid()
+
+
+def check_own(status: os.stat_result, path: Path) -> None:
+    """Raise TrustFileError where a file belongs to another user."""
+    if status.st_uid != own_uid():
+        raise TrustFileError(f"{path}: belongs to another user (uid {status.st_uid})")
+
+
+def check_project_file(status: os.stat_result, path: Path) -> None:
+    """Raise TrustFileError where another user may have written a project's file.
+
+    A group may write it, as many systems give each user a group of his own; a change of a
+    trusted file is noticed anyway.
+    """
+    check_own(status, path)
+    if status.st_mode & stat.S_IWOTH:
+        raise TrustFileError(f"{path}: everybody can write it")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags, FILE_MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,55 @@
+"""What a project's file says in vain, in lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .formats import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..core.policy.policy import Ignored, Policy
+
+NAMED: Final = 4
+"""Keys of a line; the others are counted."""
+
+
+def ignored_lines(policy: Policy) -> list[str]:
+    """Write what is ignored of a project's file in one line for each way to change that."""
+    return [_line(group) for group in _by_remedy(policy)]
+
+
+def ignored_table(policy: Policy) -> list[str]:
+    """Write the same with a line for each value."""
+    lines = []
+    for group in _by_remedy(policy):
+        lines.append(f"ignored from {_file(group[0])}; {group[0].remedy}")
+        lines += [f"  {each.key} = {each.said}: {each.why}" for each in group]
+    return lines
+
+
+def names(keys: Iterable[str]) -> str:
+    """Name the first few keys, each once, and count the rest."""
+    every = list(dict.fromkeys(keys))
+    more = len(every) - NAMED
+    return ", ".join(every[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _by_remedy(policy: Policy) -> list[list[Ignored]]:
+    groups: dict[str, list[Ignored]] = {}
+    for each in policy.ignored:
+        groups.setdefault(each.remedy, []).append(each)
+    return list(groups.values())
+
+
+def _line(group: list[Ignored]) -> str:
+    if len(group) == 1:
+        return str(group[0])
+    named = names(each.key for each in group)
+    said = f"{plural(len(group), 'value')} ignored ({named})"
+    return f"{_file(group[0])}: {said}; {group[0].remedy}"
+
+
+def _file(found: Ignored) -> str:
+    return found.where.partition(": preset ")[0]
