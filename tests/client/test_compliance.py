@@ -13,6 +13,7 @@ from ctxtop.core.compliance.findings import labels
 from ctxtop.core.compliance.origin import Origin
 
 from .lab import HOOKS, LARGE
+from .trusting import trust
 
 if TYPE_CHECKING:
     from ctxtop.core.agents import Agent
@@ -162,6 +163,7 @@ def test_the_definition_of_a_project_is_found_where_the_skill_s_file_is_missing(
 
 def test_a_policy_that_says_off_lets_all_go(worker: Lab) -> None:
     (worker.project / ".ctxtop.toml").write_text('[compliance]\nmode = "off"\n', encoding="utf-8")
+    trust(worker)
     turn = delegate(worker, "worker", BAD)
     (agent,) = worker.ctxtop().agents
     assert len(requests_of(turn, agent)) == 1

@@ -33,6 +33,7 @@ from .counting import count_request
 from .edits import answers, compacted, spoken, write_edited
 from .lab import LARGE, SMALL
 from .talks import path_of
+from .trusting import trust
 from .wire import blocks_sent, told
 
 if TYPE_CHECKING:
@@ -311,6 +312,7 @@ def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> N
     lab.write_settings({"autoCompactEnabled": False})
     policy = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
     (lab.project / ".ctxtop.toml").write_text(policy, encoding="utf-8")
+    trust(lab)
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
     calls = " ".join(["[[bash:cat long.txt]]"] * 8)
     once = "[[once:400 prompt is too long: 210000 tokens > 200000 maximum&&&say:went on]]"

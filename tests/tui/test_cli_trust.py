@@ -92,7 +92,7 @@ def test_trust_is_remembered_listed_and_revoked(run: Callable[..., Ended], proje
 def test_at_a_terminal_it_asks(
     run: Callable[..., Ended],
     monkeypatch: pytest.MonkeyPatch,
-    answer: bool,  # noqa: FBT001 -- the answer
+    answer: bool,
 ) -> None:
     asked = []
 
