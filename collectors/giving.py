@@ -37,7 +37,8 @@ class Asked(msgspec.Struct, frozen=True):
     agent_id: str | None = None
     prompt: str | None = None
     """Its task; the client does not tell it to a starting agent's hook."""
-    cwd: Path | None = None
+    project: Path | None = None
+    """Where its session began: the definitions of its project stand there."""
 
 
 def gather(asked: Asked, db: sqlite3.Connection | None, limits: Limits) -> tuple[Start, list[Past]]:
@@ -96,8 +97,10 @@ def _newer(file: Past, stored: Past | None) -> Past:
 def _tags(asked: Asked, end: list[bytes]) -> frozenset[str]:
     """Read the tags of the agent's definition, of its task, and of the person's last prompt."""
     folders = [asked.transcript.parent.parent.parent / "agents"]
-    if asked.cwd is not None:
-        folders.append(asked.cwd / ".claude" / "agents")
+    if asked.project is not None:
+        own = (asked.project / ".claude" / "agents").resolve()
+        # A link out of the project could name any file of the disk.
+        folders += [own] if own.is_relative_to(asked.project.resolve()) else []
     name = asked.agent_type
     plain = name and not set(name) & set("/\\\0") and not name.startswith(".")
     found = tags_in(asked.prompt or "") | tags_in(last_prompt(end))

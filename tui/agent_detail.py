@@ -74,12 +74,14 @@ def read_choice(
     from ..core.injection.choose import choose
     from ..core.injection.limits import limits_of
 
-    cwd = agent.cwd or session.cwd
     limits = limits_of(policies.acting.of(session.project_root))
     if limits is None or agent.started_at is None:
         return None
     asked = Asked(
-        projects / session.path, agent.agent_type, agent.agent_id, cwd=Path(cwd) if cwd else None
+        projects / session.path,
+        agent.agent_type,
+        agent.agent_id,
+        project=Path(session.project_root) if session.project_root else None,
     )
     start, pasts = gather(asked, db, limits)
     before = [each for each in pasts if _was_there(each, agent.started_at)]

@@ -199,3 +199,30 @@ def test_the_root_is_what_the_client_says_else_where_the_transcript_begins(
     assert project_root(given) == "/a/b"
     path.write_text(json.dumps(["no", "line"]) + "\nnot JSON\n" + json.dumps({"cwd": 7}) + "\n")
     assert project_root(given) is None
+
+
+def test_tags_are_read_from_the_root_s_definition_and_no_link(
+    tmp_path: Path, session: Path, project: Path
+) -> None:
+    """A tag that an earlier result has, too, brings that result."""
+    result = "Found it.\ntags: cart"
+    earlier = session.with_name("33333333-0000-4000-8000-000000000000.jsonl")
+    write(earlier, [user(cwd=str(project))])
+    for number in range(2):
+        write_agent(earlier, f"w{number}", f"{number} {result}", agentType="worker")
+    evil = project / "vendor" / "evil"
+    for folder in (evil / ".claude" / "agents", tmp_path / "outside"):
+        folder.mkdir(parents=True)
+        (folder / "reviewer.md").write_text("---\nname: reviewer\ntags: cart\n---\n")
+
+    def shares_a_tag() -> bool:
+        return "tag" in injected(tmp_path, session, evil).replace("tags:", "")
+
+    assert not shares_a_tag()
+    (project / ".claude").mkdir()
+    agents = project / ".claude" / "agents"
+    agents.symlink_to(tmp_path / "outside")
+    assert not shares_a_tag()
+    agents.unlink()
+    (evil / ".claude" / "agents").rename(agents)
+    assert shares_a_tag()

@@ -128,7 +128,7 @@ def _preview(
         found.places.folder.projects / session.path,
         clean_title(agent_type),
         prompt=prompt.encode("utf-8", "replace").decode(),
-        cwd=Path(session.cwd) if session.cwd else None,
+        project=Path(session.project_root) if session.project_root else None,
     )
     estimator = Estimator({})
     injection = choose(*gather(asked, found.db, limits), limits)

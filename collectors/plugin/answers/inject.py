@@ -14,6 +14,7 @@ from ..at_once import policy_at_once, store_at_once
 from ..call import Reply
 from ..fields import text_of, transcript_of
 from ..kept import keep
+from ..project_root import project_root
 
 if TYPE_CHECKING:
     from ....core.injection.past import Injection, Limits
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def answer(call: Call) -> Reply | None:
     """Give an agent at its SubagentStart what `ctxtop inject` shows; None where nothing fits."""
-    transcript, cwd = transcript_of(call.given), text_of(call.given, "cwd")
+    transcript, root = transcript_of(call.given), project_root(call.given)
     agent_type = clean_title(text_of(call.given, "agent_type"))
     # An agent without a type is the client's own.
     if call.event != "SubagentStart" or transcript is None or not agent_type:
@@ -31,7 +32,7 @@ def answer(call: Call) -> Reply | None:
     if limits is None:
         return None
     agent_id = clean_title(text_of(call.given, "agent_id")) or None
-    asked = Asked(transcript, agent_type, agent_id, cwd=Path(cwd) if cwd else None)
+    asked = Asked(transcript, agent_type, agent_id, project=Path(root) if root else None)
     found = _choose(asked, call.store, limits)
     if not found.context:
         return None
