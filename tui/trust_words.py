@@ -44,11 +44,10 @@ def _by_remedy(policy: Policy) -> list[list[Ignored]]:
 
 
 def _line(group: list[Ignored]) -> str:
-    if len(group) == 1:
-        return str(group[0])
+    # The folder stands in the remedy, or above the values.
     named = names(each.key for each in group)
-    said = f"{plural(len(group), 'value')} ignored ({named})"
-    return f"{_file(group[0])}: {said}; {group[0].remedy}"
+    said = f"{plural(len(group), 'value')} of this project's file ignored ({named})"
+    return f"{said}; {group[0].remedy}"
 
 
 def _file(found: Ignored) -> str:

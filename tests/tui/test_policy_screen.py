@@ -281,6 +281,36 @@ async def test_a_project_has_its_own(stage: Stage, tmp_path: Path) -> None:
         assert "50,000 tokens" in rows(it)["compact.min_tokens"]
 
 
+async def test_what_a_project_says_in_vain_is_shown_with_why_and_what_would_allow_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    project = tmp_path / "shop"
+    evil = project / "vendor" / "evil"
+    evil.mkdir(parents=True)
+    write(project / ".ctxtop.toml", 'mode = "auto"\ncompact.by = "client"\nui.ascii = true\n')
+    write(evil / ".ctxtop.toml", "compliance.line_limit = 3\n")
+    give(stage, tmp_path / "config.toml")
+    path = session_file(stage.root, 1)
+    walked = {**answer(9_000), "cwd": str(evil)}
+    append(path, {**prompt("Fill it"), "cwd": str(project)}, walked)
+    async with opened(stage, (200, 60)) as it:
+        await open_policy(it)
+        assert f"1 project's file says more than an untrusted one may: {project}" in it.words
+        await it.press("o")
+        await it.until(lambda: "▲ mode" in rows(it)["mode"])
+        assert "suggest" in rows(it)["mode"]
+        assert "ignored: auto (it lets ctxtop change" in rows(it)["mode"]
+        assert "▲ ui.ascii" in rows(it)["ui.ascii"]
+        assert "false" in rows(it)["ui.ascii"]
+        assert "project's file" not in rows(it)["compliance.line_limit"]
+        assert "2 values of this project's file ignored (mode, compact.by)" in it.words
+        assert f"`ctxtop trust {project}` shows it, and asks" in it.words
+        trust(project)
+        await it.until(lambda: "● mode" in rows(it)["mode"])
+        assert "project's file" in rows(it)["mode"]
+        assert "▲ ui.ascii" in rows(it)["ui.ascii"]
+
+
 async def test_the_mouse_changes_a_value(demo: Stage, config: Path) -> None:
     async with opened(demo) as it:
         await open_policy(it)
