@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def trust(state: Path, *folders: Path) -> None:
+def accept_trust_dialog(state: Path, *folders: Path) -> None:
     """Write that the trust dialog was accepted in these folders, and in no other.
 
     What else the client keeps in the file stays.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.asking.client_trust import is_trusted, state_file
 
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 from .lab import SMALL, TURN_S
 from .namespace import REPOSITORY
 
@@ -115,7 +115,7 @@ def test_a_project_s_hooks_do_not_run(lab: Lab) -> None:
     assert mark.exists(), "the client itself runs them"
     mark.unlink()
     rest(lab, turn.session_id)
-    trust(lab.config / ".claude.json", lab.project)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
     ended = trigger(lab, turn.session_id)
     assert ended.code == 0, ended.err
     assert boundaries(lab, turn.session_id) == 1
@@ -155,7 +155,7 @@ def test_a_session_that_walked_into_a_clone_is_resumed_where_it_began(
     assert lab.transcript(turn.session_id)[-1].get("cwd", str(evil)) == str(evil)
     assert any(line.get("cwd") == str(evil) for line in lab.transcript(turn.session_id))
     rest(lab, turn.session_id)
-    trust(lab.config / ".claude.json", lab.project)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
     if way == "trigger":
         ended = trigger(lab, turn.session_id)
     else:
@@ -172,9 +172,9 @@ def test_a_clone_inside_a_trusted_project_is_not_trusted(lab: Lab, evil: Path) -
     session_id = turn_in(lab, evil)
     mark.unlink()
     rest(lab, session_id)
-    trust(lab.config / ".claude.json", lab.project)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
     assert trigger(lab, session_id).code == 4
-    trust(lab.config / ".claude.json", lab.project, evil)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project, evil)
     ended = trigger(lab, session_id)
     assert ended.code == 0, ended.err
     assert not mark.exists()
@@ -189,7 +189,7 @@ def test_a_prompt_that_looks_like_an_option_is_a_prompt(lab: Lab) -> None:
     lab.turn(prompt, resume=turn.session_id)
     assert mark.exists(), "the client takes it for its option"
     mark.unlink()
-    trust(lab.config / ".claude.json", lab.project)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
     lab.new_exchanges()
     code = "import sys; from pathlib import Path; from ctxtop.collectors.asking import client_run"
     code += "; config, root, prompt, session = sys.argv[1:]; prepared = client_run.prepare_run"

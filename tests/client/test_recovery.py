@@ -27,7 +27,7 @@ from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.cli import main
 
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 from .compacting import ApiCounter, Edited, prove, resume, subject_of
 from .counting import count_request
 from .edits import answers, compacted, spoken, write_edited
@@ -323,7 +323,7 @@ def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> N
     tools = lab.root / "bin"
     tools.mkdir()
     (tools / "claude").symlink_to(lab.client)
-    trust(lab.config / ".claude.json", lab.project)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
     env = lab.env | {"PATH": f"{tools}:{lab.env['PATH']}"}
     mended = lab.namespace.run(argv, lab.root, env, 120.0)
     assert mended.code == 0, mended.err

@@ -15,7 +15,7 @@ import pytest
 from ctxtop.collectors.plugin import exchange
 from ctxtop.collectors.plugin.answers.confirm import confirm_once
 
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 from .plugin import install_module
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def test_a_closed_session_is_compacted_by_a_run_of_its_own(lab: Lab) -> None:
     assert trigger(lab, turn.session_id).code == 4
     os.utime(path, (time.time() - 60, time.time() - 60))
     assert trigger(lab, turn.session_id, "--via", "plugin").code == 2
-    trust(lab.config / ".claude.json", lab.project)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
     began = time.monotonic()
     ended = trigger(lab, turn.session_id, "keep the plan")
     seconds(began, "cli: from the command to its end")

@@ -23,7 +23,7 @@ from ctxtop.collectors.plugin import exchange, module
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 from . import fake_client
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def subject(
 ) -> Subject:
     """A session whose transcript has been quiet for a minute, in a folder that is trusted."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(claude.root))
-    trust(claude.root / ".claude.json", tmp_path)
+    accept_trust_dialog(claude.root / ".claude.json", tmp_path)
     path = claude.projects / PROJECT / f"{SESSION}.jsonl"
     write(path, [user(), assistant()])
     os.utime(path, (time.time() - 60, time.time() - 60))

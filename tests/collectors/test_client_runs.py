@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..recovering import chain
 from ..transcripts import PROJECT, SESSION
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 from ..unit.seed_002.given import FEWER, mend, refused, sizes
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def place(
     program.write_text(f"#!/bin/sh\necho run >> {tmp_path / 'runs'}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    trust(claude.root / ".claude.json", project)
+    accept_trust_dialog(claude.root / ".claude.json", project)
     return Place(str(project), claude.root, store)
 
 
@@ -110,7 +110,7 @@ def test_a_prompt_that_no_program_can_be_given_is_one_line(place: Place, receipt
 def test_nothing_is_run_where_the_client_trusts_nobody(
     place: Place, receipt: Receipt, runs: Callable[[], int], claude: ClaudeFolder
 ) -> None:
-    trust(claude.root / ".claude.json")
+    accept_trust_dialog(claude.root / ".claude.json")
     went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert (runs(), went.attempts) == (0, 0)
     assert "does not trust" in went.said

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ctxtop.collectors.asking.client_trust import is_trusted, state_file
 
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def git(folder: Path, *words: str) -> None:
 
 def test_a_folder_is_trusted_where_the_dialog_was_accepted(state: Path, project: Path) -> None:
     assert not is_trusted(project, state)
-    trust(state, project)
+    accept_trust_dialog(state, project)
     assert is_trusted(project, state)
     assert is_trusted(project / "vendor", state)
     assert not is_trusted(project.parent, state)
@@ -40,11 +40,11 @@ def test_a_folder_is_trusted_where_the_dialog_was_accepted(state: Path, project:
 def test_a_repository_inside_a_trusted_folder_is_not_trusted(state: Path, project: Path) -> None:
     evil = project / "vendor" / "evil"
     (evil / ".git").mkdir()
-    trust(state, project)
+    accept_trust_dialog(state, project)
     assert not is_trusted(evil, state)
     (evil / "src").mkdir()
     assert not is_trusted(evil / "src", state)
-    trust(state, evil)
+    accept_trust_dialog(state, evil)
     assert is_trusted(evil / "src", state)
 
 
@@ -55,7 +55,7 @@ def test_a_worktree_is_trusted_with_its_repository(
     git(project, "commit", "-q", "--allow-empty", "-m", "x")
     git(project, "worktree", "add", "-q", str(tmp_path / "tree"))
     assert not is_trusted(tmp_path / "tree", state)
-    trust(state, project)
+    accept_trust_dialog(state, project)
     assert is_trusted(tmp_path / "tree", state)
     # One that only says so is none.
     evil = project / "vendor" / "evil"

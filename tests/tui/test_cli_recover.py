@@ -13,7 +13,7 @@ import pytest
 from ..recovering import chain, turn
 from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, text, user, write
 from ..trusted_files import write_trusted
-from ..trusting import trust
+from ..trusting import accept_trust_dialog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,7 +289,7 @@ def test_going_on_where_a_policy_says_so(
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("MOOD", mood)
-    trust(transcript.parents[2] / ".claude.json", tmp_path)
+    accept_trust_dialog(transcript.parents[2] / ".claude.json", tmp_path)
     said = f'[recovery]\nresume = "{resume}"\nretry.initial_ms = 0\n'
     write_trusted(tmp_path, said)
     last = refusal("Prompt is too long", **DETAILS)
