@@ -15,12 +15,22 @@ from ..core.resumed import RESUMED_MS
 from .agent_meta import read_meta
 from .clean import clean_text
 from .folder import AGENT, META, TRANSCRIPT, FoundFile
-from .transcripts.agent_returns import NOTIFICATION, STARTED, read_queue_operation, read_return
+from .transcripts.agent_returns import (
+    NOTIFICATION,
+    STARTED,
+    read_queue_operation,
+    read_return,
+    read_sayings,
+)
 from .transcripts.ends import first_prompt, head_lines, last_words, tail_lines
 from .transcripts.lines import NotJsonError, ShapeError, decode_line
+from .transcripts.teammates import TAG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from .transcripts.agent_returns import Returned
+    from .transcripts.lines import Line
 
 SESSIONS: Final = 12
 """Other sessions of the project whose agents are looked at, the newest; the store has the rest."""
@@ -94,7 +104,9 @@ def _past(file: _File, told: dict[str, _End], current: str) -> Past | None:
         return None
     if meta is None:
         return None
-    end = told.get(agent_id) if session.name.lower() == current else None
+    # A teammate's messages name it by its name alone.
+    told_of = told.get(agent_id) or told.get(meta.name or "")
+    end = told_of if session.name.lower() == current else None
     if end is None:
         outcome = Outcome.FINISHED if meta.finished else Outcome.RUNNING
     elif (at or 0) > (end.at or at or 0) + RESUMED_MS:
@@ -120,23 +132,25 @@ def _past(file: _File, told: dict[str, _End], current: str) -> Past | None:
 def _ends(lines: Iterable[bytes]) -> dict[str, _End]:
     """Read how agents ended, by what came back of them; the last word counts."""
     ends: dict[str, _End] = {}
-    mark = NOTIFICATION.encode()
+    marks = (b'"toolUseResult"', NOTIFICATION.encode(), TAG.encode())
     for data in lines:
-        if b'"toolUseResult"' not in data and mark not in data:
+        if not any(mark in data for mark in marks):
             continue
         try:
             line = decode_line(data)
-            returned = (
-                read_queue_operation(0, line)
-                if line.type == "queue-operation"
-                else read_return(0, line)
-            )
+            returned = _returned_in(line)
         except (NotJsonError, ShapeError):
             continue
-        if returned and returned.fact.status not in STARTED:
-            fact = returned.fact
-            ends[fact.agent_id] = _End(outcome_of_status(fact.status), fact.at)
+        for each in returned:
+            if each.fact.status not in STARTED:
+                ends[each.fact.agent_id] = _End(outcome_of_status(each.fact.status), each.fact.at)
     return ends
+
+
+def _returned_in(line: Line) -> list[Returned]:
+    read = read_queue_operation if line.type == "queue-operation" else read_return
+    one = read(0, line)
+    return [*([one] if one else []), *read_sayings(0, line)]
 
 
 def _children(folder: Path) -> list[_File]:

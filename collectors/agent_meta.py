@@ -27,6 +27,9 @@ class _Meta(msgspec.Struct, rename="camel"):
     spawn_depth: Count | None = None
     model: str | None = None
     finished: bool | None = None
+    name: str | None = None
+    spawned_agent_type: str | None = None
+    """Of a teammate, whose `agentType` is its name."""
 
 
 def read_meta(found: FoundFile) -> AgentMeta | None:
@@ -45,7 +48,7 @@ def read_meta(found: FoundFile) -> AgentMeta | None:
         path=found.relative,
         session_id=parts[1].lower(),
         agent_id=parts[-1][len(AGENT) : -len(META)],
-        agent_type=clean_title(meta.agent_type or ""),
+        agent_type=clean_title(meta.spawned_agent_type or meta.agent_type or ""),
         description=clean_title(meta.description or ""),
         tool_use_id=meta.tool_use_id,
         parent_agent_id=meta.parent_agent_id,
@@ -53,4 +56,5 @@ def read_meta(found: FoundFile) -> AgentMeta | None:
         model=clean_title(meta.model) if meta.model else None,
         finished=meta.finished,
         mtime_ns=found.mtime_ns,
+        name=clean_title(meta.name) if meta.name else None,
     )

@@ -27,7 +27,16 @@ class AgentStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     STOPPED = "stopped"
+    REJECTED = "rejected"
+    """A person, a rule or a hook refused the call that was to start it."""
+    NEVER_STARTED = "never_started"
+    """The call failed, or its session ended first; no line of the agent is there."""
     UNKNOWN = "unknown"
+
+    @property
+    def words(self) -> str:
+        """As a screen says it."""
+        return self.value.replace("_", " ")
 
 
 _RETURNS: Final = {
@@ -37,7 +46,15 @@ _RETURNS: Final = {
     "killed": AgentStatus.STOPPED,
     "stopped": AgentStatus.STOPPED,
     "cancelled": AgentStatus.STOPPED,
+    "shut_down": AgentStatus.COMPLETED,
 }
+
+_FAILED_CALLS: Final = {
+    "rejected": (AgentStatus.REJECTED, AgentStatus.STOPPED),
+    "interrupted": (AgentStatus.NEVER_STARTED, AgentStatus.STOPPED),
+    "call_failed": (AgentStatus.NEVER_STARTED, AgentStatus.FAILED),
+}
+"""What the end of a tool call means for an agent that left no line, and for one that did."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -79,6 +96,10 @@ class Agent(msgspec.Struct, frozen=True):
     cwd: str | None = None
     project_root: str | None = None
     """Where its session began."""
+    prompted_skill: str | None = None
+    """Whose format its prompt asks for; None where it asks for none."""
+    progress_responses: int = 0
+    """Of the answers in `spent`, those that only progress lines of its parent's file hold."""
     ruling: Ruling | None = None
     """Whether it compressed its result; None where nobody asked."""
 
@@ -127,6 +148,8 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         spent=_spent(row),
         cwd=row.cwd,
         project_root=row.project_root,
+        prompted_skill=row.prompted_skill,
+        progress_responses=row.progress_responses,
     )
 
 
@@ -137,10 +160,18 @@ def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
         and row.last_at > row.returned_at + RESUMED_MS
     )
     if row.return_status is not None and not resumed:
-        return _RETURNS.get(row.return_status, AgentStatus.UNKNOWN)
+        unstarted, started = _FAILED_CALLS.get(row.return_status, (None, None))
+        ended = started if _left_lines(row) else unstarted
+        return ended or _RETURNS.get(row.return_status, AgentStatus.UNKNOWN)
     if row.finished and not resumed:
         return AgentStatus.COMPLETED
-    return AgentStatus.RUNNING if session_live else AgentStatus.UNKNOWN
+    if session_live:
+        return AgentStatus.RUNNING
+    return AgentStatus.UNKNOWN if row.returned or _left_lines(row) else AgentStatus.NEVER_STARTED
+
+
+def _left_lines(row: AgentRow) -> bool:
+    return row.started_at is not None or row.file_mtime_ns is not None
 
 
 def _spent(row: AgentRow) -> Usage | None:

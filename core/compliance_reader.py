@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from .agents import AgentStatus
-from .compliance.expected import OFF, RULES, SKILLS, asked_by, expect, terms_of
+from .compliance.expected import OFF, SKILLS, asked_by, expect, terms_of
 from .compliance.origin import Place
 from .compliance.states import Run, rule
 from .definitions import resolve_definitions, visible_plugins
@@ -67,7 +67,8 @@ class ComplianceReader:
             agent.agent_type,
             self._preloaded(own),
             self._declared.skills(agent.agent_type, cwd),
-            terms.rules,
+            terms,
+            agent.prompted_skill,
         )
         return rule(self._run(agent, own, self._stops.get(key)), expected, terms)
 
@@ -104,7 +105,8 @@ def watched_sessions(db: sqlite3.Connection, policies: Policies) -> frozenset[st
         if each.kind is DefinitionKind.AGENT and asked_by(each.skills)
     }
     for policy in policies.all:
-        types.update(terms_of(policy).rules or RULES)
+        terms = terms_of(policy)
+        types.update((terms.preset_rules if terms.rules is None else terms.rules) or ())
     return compliance_queries.candidates(db, types, SKILLS)
 
 

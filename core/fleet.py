@@ -126,7 +126,11 @@ def complete_sessions(
         row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
     }
     spent: dict[str, list[SpendingRow]] = {}
-    for spending in spending_queries.spending(db, [each.session_id for each in sessions]):
+    named = [each.session_id for each in sessions]
+    for spending in (
+        *spending_queries.spending(db, named),
+        *spending_queries.progress_spending(db, named),
+    ):
         spent.setdefault(spending.session_id, []).append(spending)
     return [
         _at_work(session, told.get(row.file_id), spent.get(session.session_id, []), policies)

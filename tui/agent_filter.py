@@ -94,7 +94,7 @@ def _of_agent(agent: Agent) -> Fields:
     fields = {
         "type": agent.agent_type,
         "model": f"{agent.model} {model(agent.model)}",
-        "is": _STATES.get(agent.status, agent.status.value),
+        "is": _STATES.get(agent.status, agent.status.words),
         "task": agent.description,
         "id": agent.agent_id,
     }

@@ -33,7 +33,7 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
             model(each.model),
             percent(each.context.ratio),
             took(each, each.ended_at or each.started_at or 0),
-            f"{each.result.lines} lines" if each.result else each.status.value,
+            f"{each.result.lines} lines" if each.result else each.status.words,
             WORDS[each.ruling.verdict] if each.ruling else NOTHING,
         )
         for each in agents

@@ -58,6 +58,7 @@ _FORMATS: Final = {
 _GROUNDS: Final = {
     Ground.PRELOADED: "its transcript shows that it was given the skill",
     Ground.DECLARED: "its definition declares the skill",
+    Ground.PROMPT: "its prompt asks for it",
     Ground.RULE: "the policy says so for its type",
     Ground.NOBODY: "nobody asks for one",
 }
@@ -111,7 +112,7 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
     uses = "" if agent.tool_uses is None else f", {agent.tool_uses} tool use{plural}"
     ended = "" if agent.ended_at is None else f", ended {age(now_ms - agent.ended_at)} ago"
     said = "" if agent.result is None else f", gave back {returned(agent, now_ms)}"
-    stands = f"{agent.status.value}, {took(agent, now_ms)} at work{uses}{ended}{said}"
+    stands = f"{agent.status.words}, {took(agent, now_ms)} at work{uses}{ended}{said}"
     yield from hung(Content(""), Content.styled(stands, "$quiet"), width)
 
 
@@ -208,11 +209,13 @@ def _context(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
         yield from line("compaction", f"at {tokens(trigger.tokens)}, {way} of the way", width)
     if agent.spent is not None:
         spent = agent.spent
+        some = agent.progress_responses
+        more = f"; {some} of its answers are only in its parent's progress lines" if some else ""
         yield from line(
             "spent",
             f"{tokens(spent.input_tokens)} fresh, {tokens(spent.cache_creation_tokens)} written to"
             f" the cache, {tokens(spent.cache_read_tokens)} read from it,"
-            f" {tokens(spent.output_tokens)} put out",
+            f" {tokens(spent.output_tokens)} put out{more}",
             width,
         )
     yield from line("id", agent.agent_id, width)

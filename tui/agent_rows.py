@@ -25,6 +25,8 @@ AGENT_SIGNS: Final = {
     AgentStatus.COMPLETED: ("✓", "$level-calm"),
     AgentStatus.FAILED: ("✗", "$level-emergency"),
     AgentStatus.STOPPED: ("■", "$level-warning"),
+    AgentStatus.REJECTED: ("⊘", "$quiet"),
+    AgentStatus.NEVER_STARTED: ("∅", "$quiet"),
     AgentStatus.UNKNOWN: ("?", "$quiet"),
 }
 
@@ -136,7 +138,7 @@ def returned(agent: Agent, now_ms: int) -> str:
         return lines if estimate is None else f"{lines} ≈{tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {age(now_ms - agent.started_at)}"
-    return agent.status.value
+    return agent.status.words
 
 
 def _count(agents: int) -> str:

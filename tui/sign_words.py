@@ -38,6 +38,8 @@ _AGENTS: Final = {
     AgentStatus.COMPLETED: "has returned",
     AgentStatus.FAILED: "failed",
     AgentStatus.STOPPED: "was stopped",
+    AgentStatus.REJECTED: "was rejected",
+    AgentStatus.NEVER_STARTED: "never started",
     AgentStatus.UNKNOWN: "nothing says how it ended",
 }
 

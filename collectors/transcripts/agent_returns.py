@@ -1,4 +1,4 @@
-"""What comes back of an agent: at once, later as a task notification, or as a message."""
+"""What comes back of an agent: at once, as a notification or a message, or when asked for."""
 
 from __future__ import annotations
 
@@ -7,38 +7,69 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ...core.keys import text_key
-from ...core.store.facts import ReturnFact, TextFact
+from ...core.store.facts import OUTPUT, ReturnFact, TextFact
 from ..clean import clean_text, clean_title
 from ..times import to_ms
 from .line_types import PLAN_TOOL
 from .lines import (
+    TRUE,
     AgentResult,
     PlanInput,
+    TaskResult,
     decode_blocks,
     decode_part,
     decode_value,
     decode_word,
 )
+from .teammates import FROM_ANOTHER_SESSION, TAG, sayings_in, sayings_of_mail
 from .usage import read_usage
 
 if TYPE_CHECKING:
-    from .lines import Attachment, Block, Line
+    from collections.abc import Iterable, Iterator
+
+    from .lines import Attachment, Block, Line, TaskOutput
+    from .teammates import Saying
+
+_TRANSCRIPT: Final = re.compile(r"\s*\{\"(?:parentUuid|isSidechain|type)\"")
+"""How a whole transcript begins, which some clients give as an agent's output."""
 
 STARTED: Final = frozenset({"async_launched", "remote_launched", "teammate_spawned"})
 """Statuses of a tool result that only says that the agent works elsewhere."""
 
-MESSAGE: Final = "message"
-"""Status of a return by which a teammate says something and works on."""
+REJECTED: Final = "rejected"
+INTERRUPTED: Final = "interrupted"
+CALL_FAILED: Final = "call_failed"
+"""Statuses of a return whose tool call failed: whether an agent ran, its own lines tell."""
 
 NOTIFICATION: Final = "<task-notification>"
 
-_MESSAGE: Final = re.compile(
-    r"<teammate-message\b[^>]*?\bteammate_id=\"([^\"]{1,200})\"[^>]*>(.*?)</teammate-message>",
-    re.DOTALL,
+AGENT_TASKS: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate"})
+"""Types of background tasks that are agents; others are shells, workflows and monitors."""
+
+_OTHER_TASKS: Final = ("Background command ", "Monitor ", "Workflow ", "Dynamic workflow ")
+"""How the summary begins of a notification that no agent sent (clients 2.1.205 to 2.1.329)."""
+
+_RESUMED: Final = " was resumed by the user"
+"""How the summary ends of a notification that an agent is at work again."""
+
+_UNFINISHED: Final = frozenset({"running", "pending"})
+
+_DENIED: Final = frozenset({"user-rejected", "permission-rule"})
+_CUT_SHORT: Final = frozenset({"interrupted", "cancelled"})
+"""Values of `toolDenialKind`, which clients since about 2.1.2x write."""
+
+_DENIAL: Final = re.compile(
+    r"(?:Error: )?(?:The user doesn't want to|User (?:rejected|denied)"
+    r"|Permission (?:to use|for this)|Hook PreToolUse|PreToolUse:)"
 )
+_CUT: Final = re.compile(
+    r"(?:Error: )?\[?(?:Request interrupted|Tool call interrupted|Agent call interrupted"
+    r"|User aborted|Interrupted)"
+)
+"""How a tool's error begins by which a person, a rule or a hook refused it, or ended it."""
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -84,34 +115,90 @@ def read_plan(offset: int, line: Line, tool: Block) -> TextFact | None:
 def read_return(offset: int, line: Line) -> Returned | None:
     """Read a user's line that brings an agent's result or says that it was started."""
     result = decode_part(line.tool_use_result, AgentResult)
-    if result:
-        agent_id = result.agent_id or result.teammate_id or result.task_id
-        if agent_id is None and result.total_tool_use_count is not None:
-            # Clients up to 2.0 did not name the agent: its tool call does.
-            agent_id = _tool_use_id(line)
-        if agent_id:
-            return _read_result(offset, line, result, clean_title(agent_id))
-    if line.origin and line.origin.kind not in {None, "task-notification", "peer", "coordinator"}:
-        return None
-    blocks = decode_blocks(line.message.content) if line.message else []
-    for block in blocks:
-        if block.text and block.text.startswith(NOTIFICATION):
-            return _read_notification(offset, line, block.text)
-        if block.text and block.text.startswith("<teammate-message"):
-            return _read_message(offset, line, block.text)
+    agent_id = _agent_of(line, result) if result else None
+    if result and agent_id:
+        return _read_result(offset, line, result, clean_title(agent_id))
+    task = decode_part(line.tool_use_result, TaskResult)
+    if task:
+        return _read_task(offset, line, task)
+    for text in _arrived(line):
+        if text.startswith(NOTIFICATION):
+            return _read_notification(offset, line, text)
     return None
+
+
+def read_sayings(offset: int, line: Line) -> list[Returned]:
+    """Read what teammates say in a user's line of the session that leads them."""
+    said = [saying for text in _arrived(line) for saying in sayings_in(text)]
+    return list(_returned(offset, line, said))
 
 
 def read_queued_return(offset: int, line: Line, attachment: Attachment) -> Returned | None:
     """Read a notification that arrived while the session was at work."""
-    prompt = decode_value(attachment.prompt)
-    texts = [prompt] if isinstance(prompt, str) else []
-    if isinstance(prompt, list):
-        texts = [str(block.get("text", "")) for block in prompt if isinstance(block, dict)]
-    for text in texts:
+    for text in _queued_texts(attachment):
         if text.startswith(NOTIFICATION):
             return _read_notification(offset, line, text)
     return None
+
+
+def read_queued_sayings(offset: int, line: Line, attachment: Attachment) -> list[Returned]:
+    """Read what teammates said while the session that leads them was at work."""
+    said = [*sayings_of_mail(attachment.messages)]
+    said += [saying for text in _queued_texts(attachment) for saying in sayings_in(text)]
+    return list(_returned(offset, line, said))
+
+
+def read_failures(offset: int, line: Line) -> list[ReturnFact]:
+    """Read the tool calls of a line that failed, each named by its own id.
+
+    The transcript's reader does not know which of them were to start an agent: the store does.
+    """
+    blocks = decode_blocks(line.message.content) if line.message else []
+    return [
+        replace(
+            _return_fact(offset, f"failed {name}", name, line, _why_failed(line, block)),
+            tool_use_id=name,
+        )
+        for block in blocks
+        if block.is_error == TRUE and (name := clean_title(block.tool_use_id or ""))
+    ]
+
+
+def _why_failed(line: Line, block: Block) -> str:
+    if line.tool_denial_kind in _DENIED:
+        return REJECTED
+    text = "\n".join(each.text or "" for each in decode_blocks(block.content)).strip()
+    if line.tool_denial_kind in _CUT_SHORT or _CUT.match(text):
+        return INTERRUPTED
+    said = decode_word(line.tool_use_result)
+    return REJECTED if _DENIAL.match(text) or _DENIAL.match(said) else CALL_FAILED
+
+
+def _agent_of(line: Line, result: AgentResult) -> str | None:
+    named = result.agent_id or result.teammate_id
+    if named is None and result.status == "remote_launched":
+        # To-do lists and workflows have a `taskId` too, which names no agent.
+        named = result.task_id
+    if named is None and result.total_tool_use_count is not None:
+        # Clients up to 2.0 did not name the agent: its tool call does.
+        named = _tool_use_id(line)
+    return named
+
+
+def _arrived(line: Line) -> Iterator[str]:
+    """List the texts of a user's line that neither a person nor a channel wrote."""
+    if line.origin and line.origin.kind not in {None, "task-notification", "peer", "coordinator"}:
+        return
+    for block in decode_blocks(line.message.content) if line.message else []:
+        if block.text:
+            yield block.text
+
+
+def _queued_texts(attachment: Attachment) -> list[str]:
+    prompt = decode_value(attachment.prompt)
+    if isinstance(prompt, list):
+        return [str(block.get("text", "")) for block in prompt if isinstance(block, dict)]
+    return [prompt] if isinstance(prompt, str) else []
 
 
 def read_queue_operation(offset: int, line: Line) -> Returned | None:
@@ -133,9 +220,7 @@ def read_journal(offset: int, line: Line) -> Returned | None:
     value = decode_value(line.result)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
     fact = _return_fact(offset, uuid, agent_id, line, status)
-    if value is None or not text.strip():
-        return Returned(fact, ())
-    return Returned(fact, (text_fact(offset, uuid, "agent", line, text, agent_id=agent_id),))
+    return _with_text(offset, line, fact, "" if value is None else text)
 
 
 def _return_fact(offset: int, uuid: str, agent_id: str, line: Line, status: str) -> ReturnFact:
@@ -154,14 +239,48 @@ def _return_fact(offset: int, uuid: str, agent_id: str, line: Line, status: str)
     )
 
 
-def _read_message(offset: int, line: Line, text: str) -> Returned | None:
-    found = _MESSAGE.match(text)
-    if not found:
+def _returned(offset: int, line: Line, said: Iterable[Saying]) -> Iterator[Returned]:
+    for place, saying in enumerate(said):
+        # One line may bring several messages.
+        uuid = f"{line.uuid or f'at {offset}'}{f' {place}' if place else ''}"
+        fact = replace(
+            _return_fact(offset, uuid, saying.name, line, saying.status), name=saying.name
+        )
+        yield _with_text(offset, line, fact, saying.text)
+
+
+def _read_task(offset: int, line: Line, result: TaskResult) -> Returned | None:
+    task = result.task
+    if task and result.retrieval_status:
+        return _read_output(offset, line, task)
+    if result.task_id and result.task_type in AGENT_TASKS:
+        # TaskStop says no more than what it stopped.
+        agent_id = clean_title(result.task_id)
+        fact = _return_fact(offset, f"stopped {agent_id}", agent_id, line, "stopped")
+        return Returned(fact, ())
+    return None
+
+
+def _read_output(offset: int, line: Line, task: TaskOutput) -> Returned | None:
+    """Read what TaskOutput says of an agent that ended; None of one at work or of a shell."""
+    ended = task.status and task.status not in _UNFINISHED
+    if not (ended and task.task_id and task.task_type in AGENT_TASKS):
         return None
-    agent_id, words = clean_title(found[1]), found[2]
-    uuid = line.uuid or f"at {offset}"
-    fact = _return_fact(offset, uuid, agent_id, line, MESSAGE)
-    return Returned(fact, (text_fact(offset, uuid, "agent", line, words, agent_id=agent_id),))
+    text = task.result or task.output or ""
+    # Asked for twice it is the same result; a resumed agent brings another one.
+    agent_id = clean_title(task.task_id)
+    uuid = f"{OUTPUT}{agent_id} {text_key(text.strip()) & _UNSIGNED:016x}"
+    fact = _return_fact(offset, uuid, agent_id, line, clean_title(task.status or ""))
+    fact = replace(fact, tool_use_id=_tool_use_id(line))
+    return _with_text(offset, line, fact, "" if _TRANSCRIPT.match(text) else text)
+
+
+def _with_text(offset: int, line: Line, fact: ReturnFact, text: str) -> Returned:
+    if not text.strip():
+        return Returned(fact, ())
+    return Returned(
+        fact, (text_fact(offset, fact.uuid, "agent", line, text, agent_id=fact.agent_id),)
+    )
 
 
 def _tool_use_id(line: Line) -> str | None:
@@ -186,17 +305,16 @@ def _read_result(offset: int, line: Line, result: AgentResult, agent_id: str) ->
         total_tokens=result.total_tokens,
         tool_uses=result.total_tool_use_count,
         duration_ms=result.total_duration_ms,
+        name=clean_title(decode_word(result.name)) or None,
         **(asdict(spent) if spent else {}),
     )
     text = "\n".join(block.text or "" for block in decode_blocks(result.content))
-    if fact.status in STARTED or not text.strip():
-        return Returned(fact, ())
-    return Returned(fact, (text_fact(offset, uuid, "agent", line, text, agent_id=agent_id),))
+    return _with_text(offset, line, fact, "" if fact.status in STARTED else text)
 
 
 def _read_notification(offset: int, line: Line, text: str) -> Returned | None:
     agent_id = clean_title(_tag(text, "task-id") or "")
-    if not agent_id:
+    if not agent_id or not is_from_agent(text):
         return None
     # A user's line, an attachment and a queue-operation may bring the same text: one return.
     uuid = f"notified {text_key(text.strip()) & _UNSIGNED:016x}"
@@ -215,9 +333,24 @@ def _read_notification(offset: int, line: Line, text: str) -> Returned | None:
         tool_uses=_count(usage, "tool_uses"),
         duration_ms=_count(usage, "duration_ms"),
     )
-    if not result:
-        return Returned(fact, ())
-    return Returned(fact, (text_fact(offset, uuid, "agent", line, result, agent_id=agent_id),))
+    return _with_text(offset, line, fact, result or "")
+
+
+def brings_result(text: str) -> bool:
+    """Whether a text of the user's role is an agent's or a teammate's, to be read by its parent."""
+    if text.startswith(NOTIFICATION):
+        return is_from_agent(text)
+    return text.startswith(FROM_ANOTHER_SESSION) and TAG in text
+
+
+def is_from_agent(text: str) -> bool:
+    """Whether a notification says how an agent ended: shells and monitors send them too."""
+    _, around = _split_result(text)
+    kind, summary = _tag(around, "task-type"), _tag(around, "summary") or ""
+    if kind and kind not in AGENT_TASKS:
+        return False
+    resumed = _tag(around, "status") is None and summary.endswith(_RESUMED)
+    return not (resumed or summary.startswith(_OTHER_TASKS))
 
 
 _UNSIGNED: Final = (1 << 64) - 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...core.conversation import Piece, PieceKind, Snapshot
 from ..clean import clean_path, clean_title
-from .agent_returns import NOTIFICATION
+from .agent_returns import brings_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +41,7 @@ _SAID_IN: Final = (
     "planContent",
     "memories",
     "diff",
+    "messages",
 )
 """Fields that hold what the model reads, where the client did not write it down as sent."""
 
@@ -68,11 +69,15 @@ def attached_pieces(
     """Make the pieces that an attachment is; none where the model reads nothing of it."""
     if kind in UNSENT:
         return ()
+    sent = None if rendered is None else [_sent(each) for each in rendered]
+    if kind == "queued_command" and brings_result(_prompt(attachment)):
+        text = _prompt(attachment) if sent is None else "\n".join(sent)
+        return (Piece(PieceKind.AGENT_RETURN, text),)
     if rendered is None and kind == "queued_command":
         return _queued(attachment)
-    if rendered is not None:
+    if sent is not None:
         # Each is a text of its own in the request.
-        texts = ["\n".join(strings_in(_content(each))) for each in rendered]
+        texts = sent
     else:
         texts = ["\n".join(strings_in([attachment.get(name) for name in _SAID_IN]))]
         if kind in {"task_reminder", "todo_reminder"}:
@@ -142,12 +147,18 @@ def _content(block: Any) -> Any:  # noqa: ANN401 -- any JSON
     return block.get("content") if isinstance(block, dict) else block
 
 
+def _sent(rendered: Any) -> str:  # noqa: ANN401 -- any JSON
+    return "\n".join(strings_in(_content(rendered)))
+
+
+def _prompt(attachment: dict[str, Any]) -> str:
+    return "\n".join(strings_in(attachment.get("prompt")))
+
+
 def _queued(attachment: dict[str, Any]) -> tuple[Piece, ...]:
-    text = "\n".join(strings_in(attachment.get("prompt")))
+    text = _prompt(attachment)
     if not text:
         return ()
-    if text.startswith(NOTIFICATION):
-        return (Piece(PieceKind.AGENT_RETURN, text),)
     typed = attachment.get("commandMode") in {None, "prompt"}
     return (Piece(PieceKind.PROMPT if typed else PieceKind.META, text, "queued_command"),)
 

@@ -235,7 +235,7 @@ def _user(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
     if line.is_compact_summary:
         kind = PieceKind.SUMMARY
     elif line.origin and line.origin.kind == "task-notification":
-        kind = PieceKind.AGENT_RETURN
+        kind = PieceKind.META
     return replace(
         entry,
         role=Role.USER,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from ...core.compliance.expected import skill_in_prompt
 from ...core.store.facts import (
     BadLine,
     BoundaryFact,
@@ -74,6 +75,7 @@ class Gathered:
         self.errors: list[ErrorFact] = []
         self.launches: list[LaunchFact] = []
         self.returns: list[ReturnFact] = []
+        self.failures: list[ReturnFact] = []
         self.texts: list[TextFact] = []
         self.replies: list[ReplyFact] = []
         self.asides: list[AsideFact] = []
@@ -129,6 +131,7 @@ class Gathered:
             errors=tuple(self.errors),
             launches=tuple(self.launches),
             returns=tuple(self.returns),
+            failures=tuple(self.failures),
             texts=tuple(self.texts),
             asides=tuple(self.asides),
             steps=tuple(self.steps),
@@ -190,6 +193,7 @@ class Gathered:
                 description=clean_title(asked.description or ""),
                 asked_model=clean_title(asked.model) if asked.model else None,
                 prompt=prompt_key(asked.prompt) if asked.prompt else None,
+                skill=skill_in_prompt(asked.prompt or ""),
             )
         )
 

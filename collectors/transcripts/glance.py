@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .lines import Fork, NotJsonError, ShapeError, Usage
+from .lines import TRUE, Fork, NotJsonError, ShapeError, Usage
 
 Odd = list[Raw] | str | int | float | bool | None
 """What stands where an object is usual: an error's text, or what nobody has written yet."""
@@ -20,6 +20,7 @@ class BlockGlance(msgspec.Struct, gc=False):
     id: str | None = None
     name: str | None = None
     tool_use_id: str | None = None
+    is_error: Raw | UnsetType = UNSET
 
 
 class MessageGlance(msgspec.Struct, gc=False):
@@ -37,6 +38,8 @@ class ResultGlance(msgspec.Struct, gc=False):
     agent: Raw | UnsetType = field(name="agentId", default=UNSET)
     teammate: Raw | UnsetType = field(name="teammate_id", default=UNSET)
     task: Raw | UnsetType = field(name="taskId", default=UNSET)
+    retrieval: Raw | UnsetType = field(name="retrieval_status", default=UNSET)
+    stopped: Raw | UnsetType = field(name="task_id", default=UNSET)
     tool_uses: Raw | UnsetType = field(name="totalToolUseCount", default=UNSET)
 
 
@@ -82,6 +85,15 @@ def is_tool_result(message: MessageGlance) -> bool:
     return type(first) is BlockGlance and first.type == "tool_result"
 
 
+def has_failed(message: MessageGlance) -> bool:
+    """Say whether a user's message brings a tool call's failure."""
+    content = message.content
+    return type(content) is list and any(
+        type(block) is BlockGlance and block.is_error is not UNSET and block.is_error == TRUE
+        for block in content
+    )
+
+
 def tool_calls(message: MessageGlance) -> list[BlockGlance]:
     """List the tool calls of an answer."""
     if type(message.content) is not list:
@@ -100,5 +112,7 @@ def brings_agent(line: Glance) -> bool:
         result.agent is UNSET
         and result.teammate is UNSET
         and result.task is UNSET
+        and result.retrieval is UNSET
+        and result.stopped is UNSET
         and result.tool_uses is UNSET
     )

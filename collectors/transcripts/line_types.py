@@ -300,7 +300,7 @@ ATTACHMENTS: Final = _because(
             "tool_results_cut",
             "whole_texts_withdrawn",
         ),
-        "a teammate's own lines say it": ("teammate_mailbox", "teammate_shutdown_batch"),
+        "a teammate's own lines say it": ("teammate_shutdown_batch",),
     }
 )
 """Why a kind of attachment is not needed; most are what `api-request` lines hold as sent."""
@@ -314,6 +314,7 @@ USED: Final = frozenset(
         "assistant",
         "attachment/model",
         "attachment/queued_command",
+        "attachment/teammate_mailbox",
         "continued-in",
         "conversation_reset",
         "cost-state",
@@ -352,6 +353,9 @@ def why_ignored(name: str) -> str | None:
 TOOLS_THAT_START_AGENTS: Final = frozenset({"Agent", "Task"})
 """The tool's name since about 2.1.63, and before."""
 
+TOOLS_THAT_ASK_AGENTS: Final = frozenset({"TaskOutput", "AgentOutputTool", "AgentOutput"})
+"""Tools that give a background task's output (clients 2.0.x to 2.1.x; 2.1.329 has none)."""
+
 PLAN_TOOL: Final = "ExitPlanMode"
 """With which the model shows a plan; the client puts the plan's file into its input (2.1.329)."""
 
@@ -361,5 +365,6 @@ TOOLS_READ_WHOLE: Final = TOOLS_THAT_START_AGENTS | {PLAN_TOOL}
 # Text of a user's line that no person typed (claude-code-formats 2.3).
 MACHINE_TEXT: Final = re.compile(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|teammate-message|system-reminder"
-    r"|user-memory-input|ide_)|\[Request interrupted|Caveat: |This session is being continued)"
+    r"|user-memory-input|ide_)|\[Request interrupted|Caveat: |This session is being continued"
+    r"|Another Claude session sent a message|A peer session sent a message)"
 )

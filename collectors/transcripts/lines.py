@@ -77,6 +77,8 @@ class Block(msgspec.Struct):
     name: str | None = None
     input: Raw | UnsetType = UNSET
     tool_use_id: str | None = None
+    content: Raw | UnsetType = UNSET
+    is_error: Raw | UnsetType = UNSET
 
 
 class Preserved(msgspec.Struct):
@@ -112,6 +114,8 @@ class AgentResult(msgspec.Struct, rename="camel"):
     agent_id: str | None = None
     task_id: str | None = None
     teammate_id: str | None = field(name="teammate_id", default=None)
+    name: Raw | UnsetType = UNSET
+    """Of a teammate; by it the team's messages name the sender."""
     status: str | None = None
     resolved_model: str | None = None
     content: Raw | UnsetType = UNSET
@@ -119,6 +123,25 @@ class AgentResult(msgspec.Struct, rename="camel"):
     total_tool_use_count: Count | None = None
     total_duration_ms: Count | None = None
     usage: Usage | None = None
+
+
+class TaskOutput(msgspec.Struct):
+    """What `task` says in the result of the tool that waits for a background task."""
+
+    task_id: str | None = None
+    task_type: str | None = None
+    status: str | None = None
+    result: str | None = None
+    output: str | None = None
+
+
+class TaskResult(msgspec.Struct):
+    """`toolUseResult` of the tools that wait for a background task, or stop one."""
+
+    retrieval_status: str | None = None
+    task: TaskOutput | None = None
+    task_id: str | None = None
+    task_type: str | None = None
 
 
 class Fork(msgspec.Struct, rename="camel"):
@@ -172,6 +195,7 @@ class Attachment(msgspec.Struct):
     prompt: Raw | UnsetType = UNSET
     content: Raw | UnsetType = UNSET
     stdout: Raw | UnsetType = UNSET
+    messages: Raw | UnsetType = UNSET
 
 
 class Line(msgspec.Struct, rename="camel"):
@@ -194,6 +218,7 @@ class Line(msgspec.Struct, rename="camel"):
     request_ref: str | None = None
     message: Message | None = None
     tool_use_result: Raw | UnsetType = UNSET
+    tool_denial_kind: str | None = None
     compact_metadata: CompactMetadata | None = None
     microcompact_metadata: MicrocompactMetadata | None = None
     attachment: Attachment | None = None
@@ -232,6 +257,8 @@ class NotJsonError(ValueError):
 class ShapeError(ValueError):
     """A line that is JSON, with a field of another kind than any version wrote."""
 
+
+TRUE: Final = Raw(b"true")
 
 _QUOTE, _BRACE = b'"{'
 _line: Final = msgspec.json.Decoder(Line)

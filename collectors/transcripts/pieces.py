@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,8 +10,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from ...core.conversation import Piece, PieceKind
 from ..clean import clean_path, clean_title
-from .agent_returns import NOTIFICATION
-from .line_types import MACHINE_TEXT, TOOLS_THAT_START_AGENTS
+from .agent_returns import AGENT_TASKS, brings_result
+from .line_types import MACHINE_TEXT, TOOLS_THAT_ASK_AGENTS, TOOLS_THAT_START_AGENTS
 from .lines import NotJsonError, decode_word
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ MEDIA: Final = frozenset({"image", "document"})
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
+_AGENT_TASK: Final = re.compile(
+    rf"<task_type>(?:{'|'.join(sorted(AGENT_TASKS))})</task_type>|<agent_id>"
+)
+"""How the result of asking for a background task's output names an agent's."""
+
 _input: Final = msgspec.json.Decoder(_Input)
 
 
@@ -96,9 +102,9 @@ def _pieces(blocks: list[Block], kind: PieceKind, calls: dict[str, Call]) -> Ite
 
 
 def _text_kind(text: str, kind: PieceKind) -> PieceKind:
-    if kind is not PieceKind.PROMPT:
+    if kind not in {PieceKind.PROMPT, PieceKind.META}:
         return kind
-    if text.startswith(NOTIFICATION):
+    if brings_result(text):
         return PieceKind.AGENT_RETURN
     return PieceKind.META if MACHINE_TEXT.match(text) else kind
 
@@ -125,12 +131,13 @@ def _path_in(raw: Raw | UnsetType) -> str | None:
 
 def _result(block: Block, calls: dict[str, Call]) -> Piece:
     call = calls.get(block.tool_use_id or "", Call("", None))
-    kind = PieceKind.TOOL_RESULT
-    if call.name in TOOLS_THAT_START_AGENTS:
-        kind = PieceKind.AGENT_RETURN
     content = block.content
     blocks = [] if content is None or isinstance(content, str) else content
     text = content if isinstance(content, str) else "\n".join(each.text or "" for each in blocks)
+    kind = PieceKind.TOOL_RESULT
+    asked_of_agent = call.name in TOOLS_THAT_ASK_AGENTS and _AGENT_TASK.search(text)
+    if call.name in TOOLS_THAT_START_AGENTS or asked_of_agent:
+        kind = PieceKind.AGENT_RETURN
     return Piece(
         kind,
         text,

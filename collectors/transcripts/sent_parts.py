@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ...core.conversation import Piece, PieceKind, Snapshot
 from ...core.material import Part, part_of
 from ..clean import clean_title
-from .agent_returns import NOTIFICATION
+from .agent_returns import NOTIFICATION, brings_result, is_from_agent
 from .attached import snapshot_of, strings_in
 from .line_types import MACHINE_TEXT
 from .pieces import MEDIA
@@ -141,8 +141,11 @@ class Labels:
             yield Part(Piece(PieceKind.TEXT, text))
         elif NOTIFICATION in text:
             # It is sent with a word before it that no person said it (client 2.1.329).
-            line = self._line_of(text[text.index(NOTIFICATION) :])
-            yield Part(Piece(PieceKind.AGENT_RETURN, text), line)
+            told = text[text.index(NOTIFICATION) :]
+            kind = PieceKind.AGENT_RETURN if is_from_agent(told) else PieceKind.META
+            yield Part(Piece(kind, text), self._line_of(told))
+        elif brings_result(text):
+            yield Part(Piece(PieceKind.AGENT_RETURN, text))
         elif text.startswith(_REMINDER):
             yield Part(Piece(PieceKind.ATTACHMENT, text))
         else:

@@ -10,7 +10,7 @@ from ..clean import clean_title
 from . import whole_lines
 from .compressed import find_markers
 from .gathered import Gathered
-from .glance import brings_agent, glance_at, is_tool_result, look_at, tool_calls
+from .glance import brings_agent, glance_at, has_failed, is_tool_result, look_at, tool_calls
 from .inner_agents import tools_in
 from .line_types import BULK, FIRST_KEY, METADATA, TOOLS_READ_WHOLE
 from .lines import NotJsonError, ShapeError, decode_line, mend
@@ -137,6 +137,8 @@ class _Reading:
                     found.in_flight.turn(Turn.RESULT, offset, stamp)
             if not is_result or brings_agent(seen) or seen.is_compact_summary:
                 whole_lines.read_user(self.found, offset, decode_line(line))
+            elif has_failed(message):
+                whole_lines.read_failures(self.found, offset, decode_line(line))
         else:
             self._take_other(offset, line, seen)
 

@@ -11,7 +11,7 @@ from ..times import to_ms
 from . import agent_returns, compressed
 from .context_report import read_report, read_typed_report
 from .in_flight import INTERRUPTED
-from .inner_agents import progress_kind, read_aside, read_step
+from .inner_agents import progress_kind, prompt_key, read_aside, read_step
 from .line_types import ATTACHMENTS, MACHINE_TEXT, PROGRESS, SYSTEM
 from .lines import decode_blocks
 from .links import read_links
@@ -48,8 +48,11 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
         into.texts.append(agent_returns.summary_fact(offset, line))
         return
     returned = agent_returns.read_return(offset, line)
-    if returned:
-        into.note_return(returned)
+    # What stands in an agent's own file was said to it, not to who started it.
+    said = [] if into.is_agent else agent_returns.read_sayings(offset, line)
+    for each in (*([returned] if returned else []), *said):
+        into.note_return(each)
+    if returned or said:
         into.in_flight.turn(Turn.ASKED, offset, line.timestamp)
         return
     if line.is_meta or into.is_aside(line):
@@ -66,11 +69,19 @@ def read_user(into: Gathered, offset: int, line: Line) -> None:
     if chosen:
         into.session["model"] = chosen
         into.model_offset = offset
+    if into.is_agent and blocks:
+        into.session.setdefault("prompt", prompt_key(_words(blocks)))
     if "first_prompt" in into.session or (line.origin and line.origin.kind not in {None, "human"}):
         return
     prompt = _typed(blocks)
     if prompt:
         into.session["first_prompt"] = prompt
+
+
+def read_failures(into: Gathered, offset: int, line: Line) -> None:
+    """Note tool calls that failed; the calls that were to start agents are among them."""
+    if not into.is_aside(line):
+        into.failures.extend(agent_returns.read_failures(offset, line))
 
 
 def read_system(into: Gathered, offset: int, line: Line) -> None:
@@ -94,10 +105,11 @@ def read_attachment(into: Gathered, offset: int, line: Line) -> None:
     """Note the model's name, and an agent's return that came in the middle of a turn."""
     attachment = line.attachment
     kind = (attachment.type if attachment else None) or "without type"
-    if attachment and kind == "queued_command":
+    if attachment and kind in {"queued_command", "teammate_mailbox"}:
         returned = agent_returns.read_queued_return(offset, line, attachment)
-        if returned:
-            into.note_return(returned)
+        said = [] if into.is_agent else agent_returns.read_queued_sayings(offset, line, attachment)
+        for each in (*([returned] if returned else []), *said):
+            into.note_return(each)
     elif attachment and kind == "model":
         if attachment.identity and attachment.identity.model_id:
             into.session["model"] = clean_title(attachment.identity.model_id)
@@ -193,6 +205,10 @@ def _note_turn(into: Gathered, offset: int, line: Line, blocks: list[Block]) -> 
         into.in_flight.turn(Turn.OVER, offset, line.timestamp)
     elif any(not MACHINE_TEXT.match(text) for text in texts):
         into.in_flight.turn(Turn.ASKED, offset, line.timestamp)
+
+
+def _words(blocks: list[Block]) -> str:
+    return "\n".join(block.text or "" for block in blocks if block.type == "text")
 
 
 def _typed(blocks: list[Block]) -> str | None:

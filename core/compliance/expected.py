@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from .codes import Format
 from .findings import LIMITS, Limits
+from .lines import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,14 +20,14 @@ if TYPE_CHECKING:
 SKILLS: Final = {"compress-output": Format.OUTPUT, "compress-review": Format.REVIEW}
 """The skills that ask for a format (000-07, 000-09)."""
 
-RULES: Final = {
+CLNODE_RULES: Final = {
     "node-backend": Format.OUTPUT,
     "react-frontend": Format.OUTPUT,
     "cli-hooks": Format.OUTPUT,
     "reviewer": Format.REVIEW,
     "clnode-curator": Format.OUTPUT,
 }
-"""By agent type, where no definition says more (000-40 to 000-44)."""
+"""The preset clnode's formats by agent type, where no definition says more (000-40 to 000-44)."""
 
 LAST_MESSAGE: Final = "last_message"
 WHOLE_TRANSCRIPT: Final = "whole_transcript"
@@ -39,6 +41,8 @@ class Ground(StrEnum):
     """The transcript shows that the skill was given to the agent when it started."""
     DECLARED = "declared"
     """The agent's definition, as it is now."""
+    PROMPT = "prompt"
+    """What the agent was asked."""
     RULE = "rule"
     """The policy, by the agent's type."""
     NOBODY = "nobody"
@@ -51,7 +55,7 @@ class Expected:
     format: Format
     ground: Ground
     rule: Format = Format.NONE
-    """What the rules table says by the agent's type."""
+    """What the policy's table says by the agent's type."""
 
     @property
     def drifts(self) -> bool:
@@ -70,14 +74,21 @@ class Terms:
     mode: str = LAST_MESSAGE
     limits: Limits = LIMITS
     rules: Mapping[str, Format] | None = None
-    """What a person or a preset said by agent type; None is the built-in RULES."""
+    """What a person said by agent type; None where nobody did, and `preset_rules` hold."""
+    preset_rules: Mapping[str, Format] | None = None
     min_samples: int = 10
     """Results of a type before its share is told (R004-13)."""
 
 
+_UNSAID: Final = frozenset({"preset", "built_in"})
+"""Origins of a value that no person said (policy.Origin, which takes long to import)."""
+
+
 def terms_of(policy: Policy) -> Terms:
     """Take compliance out of a policy."""
-    rules = policy.values["compliance.rules"]
+    found = policy.values["compliance.rules"]
+    rules = {name: Format(each) for name, each in policy.labels("compliance.rules").items()}
+    from_preset = found.origin in _UNSAID
     disabled = "compliance" in policy.texts("disabled_modules")
     return Terms(
         OFF if disabled else policy.text("compliance.mode"),
@@ -88,11 +99,28 @@ def terms_of(policy: Policy) -> Terms:
             soft_chars=policy.whole("compliance.soft_chars") or 0,
             review_files=policy.whole("compliance.review_files") or 0,
         ),
-        {name: Format(each) for name, each in policy.labels("compliance.rules").items()}
-        if rules.where
-        else None,
+        None if from_preset else rules,
+        rules or None if from_preset else None,
         policy.whole("compliance.min_samples") or 0,
     )
+
+
+def skill_in_prompt(prompt: str) -> str | None:
+    """Name the skill whose format a prompt asks for; None where it asks for none."""
+    named = _NAMED.search(prompt)
+    if named:
+        return named[0]
+    return "compress-output" if _ASKED.search(prompt) else None
+
+
+_NAMED: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(SKILLS)})(?![\w-])")
+
+_ASKED: Final = re.compile(
+    r"(?:return|reply|respond|answer|report|output|begin|start|end)\w*\b[^.\n]{0,80}"
+    + re.escape(MARKER),
+    re.IGNORECASE,
+)
+"""A prompt that only quotes another agent's result has the marker at a line's begin."""
 
 
 def asked_by(skills: Iterable[str]) -> Format | None:
@@ -108,21 +136,25 @@ def expect(
     agent_type: str | None,
     preloaded: Iterable[str],
     declared: Iterable[str] | None,
-    rules: Mapping[str, Format] | None = None,
+    terms: Terms = Terms(),
+    prompted: str | None = None,
 ) -> Expected:
-    """Say what an agent must return: by its skill, then the rules table, then nothing (000-07).
+    """Find what an agent must return: by its skill, its prompt, the policy, else nothing (000-07).
 
     What the client gave the agent at its start outweighs a definition that may have changed
-    since. `declared` is None where no definition of the type is known. The built-in rules go
-    by names alone, so they hold only there: whoever defines a `reviewer` without the skill
-    does not ask for it (T-25). Rules that a person wrote always hold.
+    since. `declared` is None where no definition of the type is known, `prompted` the skill
+    that the agent's prompt names. A preset's rules go by names alone, so they hold only where
+    no definition is known: whoever defines a `reviewer` without the skill does not ask for it
+    (T-25). Rules that a person wrote always hold.
     """
-    table = RULES if rules is None else rules
+    table = (terms.preset_rules if terms.rules is None else terms.rules) or {}
     by_rule = table.get(agent_type or "", Format.NONE)
     if found := asked_by(preloaded):
         return Expected(found, Ground.PRELOADED, by_rule)
     if declared is not None and (found := asked_by(declared)):
         return Expected(found, Ground.DECLARED, by_rule)
-    if by_rule is Format.NONE or (rules is None and declared is not None):
+    if prompted and (found := asked_by((prompted,))):
+        return Expected(found, Ground.PROMPT, by_rule)
+    if by_rule is Format.NONE or (terms.rules is None and declared is not None):
         return Expected(Format.NONE, Ground.NOBODY, by_rule)
     return Expected(by_rule, Ground.RULE, by_rule)

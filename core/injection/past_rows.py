@@ -32,7 +32,7 @@ def past_of(row: PastRow) -> Past:
 
 def outcome_of_status(status: str | None) -> Outcome:
     """Say how a run ended by the client's word for it; clients without one returned once."""
-    if status is None or status == "completed":
+    if status is None or status in {"completed", "shut_down"}:
         return Outcome.FINISHED
     return Outcome.RUNNING if status in _WORKS_ON else Outcome.FAILED
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..compliance.expected import CLNODE_RULES
 from ..levels import Base, Level, Op, Threshold
 from .schema import DEFAULT_PRESET, NATIVE, OFF
 
@@ -36,6 +37,7 @@ _CLNODE: Final[Mapping[str, Value]] = {
     "threshold": (),
     "compact.strategy": "none",
     "compliance.mode": "whole_transcript",
+    "compliance.rules": {name: each.value for name, each in CLNODE_RULES.items()},
 }
 
 PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {

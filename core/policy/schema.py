@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..compliance.codes import Format
-from ..compliance.expected import RULES
 from ..levels import THRESHOLDS, Level
 from ..prompting import TEXTS
 from .kinds import (
@@ -296,7 +295,7 @@ _KEYS: Final = (
     Key(
         "compliance.rules",
         Labels(tuple(Format)),
-        {name: each.value for name, each in RULES.items()},
+        {},
         "",
         "formats by agent type, where no skill is declared",
     ),

@@ -10,12 +10,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..keys import text_key
 from .records import only_in, records
 from .rows import AgentRow
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
+
+
+NO_ENDS: Final = "'async_launched', 'remote_launched', 'teammate_spawned', 'message'"
+"""Statuses of returns, in SQL, that say an agent was started or works on."""
+
+WARMUP_PROMPT: Final = "Warmup"
+"""What clients 2.0.x to 2.1.x ask agents of their own at every start, to fill the cache."""
+
+WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXISTS (
+        SELECT 1 FROM launch l JOIN file y USING (file_id)
+        WHERE y.session_id = {{file}}.session_id AND l.prompt = {{said}}.prompt))"""
+"""In SQL, of an agent's file and its row in `session`: nobody asked for the agent."""
 
 
 def agents(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[AgentRow]:
@@ -34,12 +47,12 @@ def count(db: sqlite3.Connection) -> int:
 # call that started it. The return names agent and call together, and so do meta.json and a
 # progress line; a sidechain begins with the words that the call asked, and where several
 # calls asked the same they are taken in their order.
-_KNOWN: Final = """
+_KNOWN: Final = f"""
 started AS MATERIALIZED (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY session_id, prompt ORDER BY offset) AS turn FROM (
         SELECT f.session_id, f.agent_id AS launcher, l.tool_use_id, l.at, l.agent_type,
-            l.description, l.asked_model, l.prompt, MIN(l.offset) AS offset
-        FROM launch l JOIN file f USING (file_id) WHERE {where}
+            l.description, l.asked_model, l.prompt, l.skill, MIN(l.offset) AS offset
+        FROM launch l JOIN file f USING (file_id) WHERE {{where}}
         GROUP BY f.session_id, l.tool_use_id)
 ),
 returned AS MATERIALIZED (
@@ -50,18 +63,27 @@ returned AS MATERIALIZED (
         MAX(t.total_tokens) AS total_tokens, MAX(t.tool_uses) AS tool_uses,
         MAX(t.input_tokens) AS input_tokens, MAX(t.output_tokens) AS output_tokens,
         MAX(t.cache_creation_tokens) AS cache_creation_tokens,
-        MAX(t.cache_read_tokens) AS cache_read_tokens
-    FROM agent_return t JOIN file f USING (file_id) WHERE {where}
+        MAX(t.cache_read_tokens) AS cache_read_tokens,
+        MAX(IIF(t.status IN ({NO_ENDS}), NULL, t.at)) AS ended_at
+    FROM agent_return t JOIN file f USING (file_id) WHERE {{where}}
     GROUP BY f.session_id, t.agent_id
 ),
 own AS MATERIALIZED (
     SELECT f.file_id, f.session_id, f.agent_id, f.mtime_ns,
-        COALESCE(m.tool_use_id, t.tool_use_id) AS tool_use_id,
+        COALESCE(m.tool_use_id, t.tool_use_id,
+            -- Of a run that was cut short without a meta.json only its prompt tells.
+            (SELECT l.tool_use_id FROM started l WHERE l.session_id = f.session_id
+                AND l.prompt = w.prompt AND NOT EXISTS (SELECT 1 FROM returned y
+                    WHERE y.session_id = l.session_id AND y.tool_use_id = l.tool_use_id
+                    AND y.agent_id <> y.tool_use_id)
+                ORDER BY l.offset LIMIT 1)) AS tool_use_id,
         m.agent_type, m.description, m.parent_agent_id, m.model, m.finished, m.depth
     FROM file f
     LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = f.agent_id
     LEFT JOIN returned t ON t.session_id = f.session_id AND t.agent_id = f.agent_id
-    WHERE f.kind = 'agent' AND {where} AND NOT EXISTS (
+    LEFT JOIN session w ON w.file_id = f.file_id
+    WHERE f.kind = 'agent' AND {{where}} AND NOT {WARMUP.format(file="f", said="w")}
+        AND NOT EXISTS (
         SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.agent_id = f.agent_id
             AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 ),
@@ -69,7 +91,7 @@ stepped AS MATERIALIZED (
     SELECT p.file_id, f.session_id, f.agent_id AS launcher, p.agent_id, p.tool_use_id,
         p.started_at, p.last_at, MIN(p.offset)
     FROM step_agent p JOIN file f USING (file_id)
-    WHERE {where} AND NOT EXISTS (SELECT 1 FROM file o
+    WHERE {{where}} AND NOT EXISTS (SELECT 1 FROM file o
         WHERE o.kind = 'agent' AND o.session_id = f.session_id AND o.agent_id = p.agent_id)
     -- Where a session was moved, what its file says now.
     AND NOT EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.kind = f.kind
@@ -82,7 +104,7 @@ aside AS MATERIALIZED (
         ROW_NUMBER() OVER (PARTITION BY session_id, prompt ORDER BY offset) AS turn
     FROM (SELECT a.file_id, f.session_id, a.root, a.prompt, MIN(a.offset) AS offset
         FROM aside_line a JOIN file f USING (file_id)
-        WHERE a.line = a.root AND f.kind = 'session' AND {where}
+        WHERE a.line = a.root AND f.kind = 'session' AND {{where}}
         AND NOT EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id
             AND o.kind = 'session'
             AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
@@ -101,16 +123,17 @@ found AS (
         NULL, NULL
     FROM aside a LEFT JOIN started l ON l.session_id = a.session_id AND l.prompt = a.prompt
         AND l.turn = a.turn
+    WHERE l.tool_use_id IS NOT NULL OR a.prompt IS NOT {text_key(WARMUP_PROMPT)}
 ),
 known AS MATERIALIZED (
     SELECT o.*, l.at AS launched_at, l.agent_type AS asked_type, l.description AS asked_for,
-        l.launcher, l.asked_model
+        l.launcher, l.asked_model, l.skill
     FROM found o LEFT JOIN started l
         ON l.session_id = o.session_id AND l.tool_use_id = o.tool_use_id
     UNION ALL
     SELECT l.session_id, COALESCE(t.agent_id, l.tool_use_id), NULL, NULL, l.tool_use_id,
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.at, l.agent_type, l.description,
-        l.launcher, l.asked_model
+        l.launcher, l.asked_model, l.skill
     FROM started l LEFT JOIN returned t
         ON t.session_id = l.session_id AND t.tool_use_id = l.tool_use_id
     WHERE NOT EXISTS (SELECT 1 FROM found o
@@ -135,13 +158,13 @@ answer AS MATERIALIZED (
     SELECT o.session_id, o.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
         r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
         COALESCE(r.last_output_tokens, r.output_tokens) AS last_output_tokens,
-        NOT EXISTS ({_EARLIER.format(table="response")}) AS counts
+        NOT EXISTS ({_EARLIER.format(table="response")}) AS counts, 0 AS in_progress
     FROM own o JOIN response r USING (file_id) JOIN file f USING (file_id)
     UNION ALL
     SELECT a.session_id, a.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
         r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
         COALESCE(r.last_output_tokens, r.output_tokens),
-        NOT EXISTS ({_EARLIER.format(table="response")})
+        NOT EXISTS ({_EARLIER.format(table="response")}), 0
     FROM aside a
     JOIN (SELECT DISTINCT file_id, root, message_id FROM aside_line
         WHERE message_id IS NOT NULL) n USING (file_id, root)
@@ -151,7 +174,7 @@ answer AS MATERIALIZED (
         LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', '')),
         r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
         r.output_tokens, NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
-        AND NOT EXISTS ({_EARLIER.format(table="step")})
+        AND NOT EXISTS ({_EARLIER.format(table="step")}), 1
     FROM stepped p JOIN step r USING (file_id, agent_id) JOIN file f USING (file_id)
 ),
 last AS MATERIALIZED (
@@ -165,13 +188,25 @@ peak AS MATERIALIZED (
         AND l.model = a.model
     GROUP BY a.session_id, a.agent_id
 ),
+-- What an agent's own file lacks and its parent's progress lines hold is spent by it, too.
+lacking AS (
+    SELECT o.session_id, o.agent_id, NULL AS at, 0 AS tool_uses, r.input_tokens,
+        r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
+        AND NOT EXISTS ({_EARLIER.format(table="step")}) AS counts
+    FROM own o JOIN file f ON f.session_id = o.session_id
+    JOIN step r ON r.file_id = f.file_id AND r.agent_id = o.agent_id
+),
 spent AS MATERIALIZED (
     SELECT session_id, agent_id, MIN(at) AS first_at, MAX(at) AS last_at,
         SUM(tool_uses) AS tool_uses, SUM(input_tokens * counts) AS input_tokens,
         SUM(cache_creation_tokens * counts) AS cache_creation_tokens,
         SUM(cache_read_tokens * counts) AS cache_read_tokens,
-        SUM(output_tokens * counts) AS output_tokens
-    FROM answer GROUP BY session_id, agent_id
+        SUM(output_tokens * counts) AS output_tokens, SUM(counts * in_progress) AS in_progress
+    FROM (SELECT session_id, agent_id, at, tool_uses, input_tokens, cache_creation_tokens,
+            cache_read_tokens, output_tokens, counts, in_progress FROM answer
+        UNION ALL SELECT *, 1 FROM lacking)
+    GROUP BY session_id, agent_id
 )
 """
 
@@ -189,7 +224,7 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     COALESCE(NULLIF(k.description, ''), k.asked_for),
     COALESCE(r.model, t.model, k.model, k.asked_model), COALESCE(k.model, k.asked_model),
     k.launched_at, COALESCE(s.started_at, k.started_at, u.first_at),
-    COALESCE(s.last_at, k.last_at, u.last_at), e.at, e.status, k.finished,
+    COALESCE(s.last_at, k.last_at, u.last_at), t.ended_at, e.status, k.finished,
     COALESCE(s.client_version, v.client_version), COALESCE(s.cwd, v.cwd),
     COALESCE(v.began_in, v.launched_in),
     CASE WHEN w.file_id IS NOT NULL THEN COALESCE(t.context_tokens, r.context_tokens)
@@ -208,7 +243,8 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     u.cache_read_tokens + COALESCE(q.cache_read_tokens, 0),
     u.output_tokens + COALESCE(q.output_tokens, 0),
     (SELECT x.tokens FROM compaction_left x
-        WHERE x.file_id = k.own_file AND x.offset = b.offset)
+        WHERE x.file_id = k.own_file AND x.offset = b.offset),
+    t.agent_id IS NOT NULL, k.skill, COALESCE(u.in_progress, 0)
 FROM known k
 LEFT JOIN session s ON s.file_id = k.own_file
 LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x
@@ -231,8 +267,9 @@ LEFT JOIN reply p ON p.file_id = k.own_file
 LEFT JOIN agent_return e ON e.rowid = (SELECT x.rowid FROM agent_return x
     JOIN file f USING (file_id)
     WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
-    AND x.status NOT IN ('async_launched', 'remote_launched', 'teammate_spawned', 'message')
-    ORDER BY x.offset DESC LIMIT 1)
+    AND x.status NOT IN ({NO_ENDS})
+    -- That a teammate agreed to end says nothing of how its work ended.
+    ORDER BY x.status = 'shut_down', x.offset DESC LIMIT 1)
 LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
     JOIN file f USING (file_id)
     WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id

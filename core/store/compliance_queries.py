@@ -101,7 +101,7 @@ def definitions_mark(db: sqlite3.Connection) -> tuple[object, ...]:
 def candidates(
     db: sqlite3.Connection, types: Iterable[str], skills: Iterable[str]
 ) -> frozenset[str]:
-    """Name the sessions with an agent of one of these types, or that was given such a skill."""
+    """Name the sessions with an agent of one of these types, or that was asked for such a skill."""
     of_type, names = only_in("agent_type", types)
     asked = [name for skill in skills for name in (skill, skill)]
     given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(asked) // 2))
@@ -149,5 +149,6 @@ GROUP BY session_id, agent_id
 _CANDIDATES: Final = """
 SELECT session_id FROM agent_meta WHERE {of_type}
 UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE {of_type}
+UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE skill IS NOT NULL
 UNION SELECT f.session_id FROM given_skill t JOIN file f USING (file_id) WHERE {given}
 """

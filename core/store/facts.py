@@ -8,6 +8,7 @@ is array-like, because it may be read by another process than the one that store
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -169,6 +170,8 @@ class LaunchFact(msgspec.Struct, frozen=True, array_like=True):
     asked_model: str | None = None
     prompt: int | None = None
     """Key of the prompt; an agent of clients up to 2.0 begins with the same text."""
+    skill: str | None = None
+    """Whose format the prompt asks for."""
 
 
 class Turn(StrEnum):
@@ -275,6 +278,10 @@ class PartFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: str
 
 
+OUTPUT: Final = "output "
+"""How the id of a return begins that was asked for, and that may have come unasked before."""
+
+
 class ReturnFact(msgspec.Struct, frozen=True, array_like=True):
     """What came back of an agent into its parent."""
 
@@ -296,6 +303,8 @@ class ReturnFact(msgspec.Struct, frozen=True, array_like=True):
     cache_read_tokens: int | None = None
     output_tokens: int | None = None
     """What the agent's last request spent, where the return says it."""
+    name: str | None = None
+    """Of a teammate: its messages to the session that leads it say no id."""
 
 
 class TextFact(msgspec.Struct, frozen=True, array_like=True):
@@ -348,6 +357,8 @@ class SessionFact(msgspec.Struct, frozen=True, array_like=True):
     """By the newest message of the main chain."""
     turn_at: int | None = None
     turn_offset: int | None = None
+    prompt: int | None = None
+    """Key of what an agent was asked, in its own file."""
     cost_usd: float | None = None
     """The client's own total of the session: with agents, and requests that no line records."""
     cost_offset: int | None = None
@@ -381,6 +392,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     errors: tuple[ErrorFact, ...] = ()
     launches: tuple[LaunchFact, ...] = ()
     returns: tuple[ReturnFact, ...] = ()
+    failures: tuple[ReturnFact, ...] = ()
+    """Tool calls that failed, of any tool: those that were to start an agent are its return."""
     texts: tuple[TextFact, ...] = ()
     replies: tuple[ReplyFact, ...] = ()
     asides: tuple[AsideFact, ...] = ()
@@ -423,6 +436,8 @@ class AgentMeta(msgspec.Struct, frozen=True):
     model: str | None
     finished: bool | None
     mtime_ns: int
+    name: str | None = None
+    """Of a teammate."""
 
 
 class LiveSession(msgspec.Struct, frozen=True):

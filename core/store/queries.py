@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
+from ..keys import text_key
+from .agent_queries import WARMUP, WARMUP_PROMPT
 from .records import only_in, records
 from .rows import (
     CompactionRow,
@@ -30,7 +32,10 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
     """
     where, values = only_in("f.session_id", only)
     found = records(
-        SessionRow, db, _SESSIONS.format(where=where, begun=_BEGUN, **ADDITIONS), values
+        SessionRow,
+        db,
+        _SESSIONS.format(where=where, begun=_BEGUN, **_NOT_ASKED_FOR, **ADDITIONS),
+        values,
     )
     where, values = only_in("v.session_id", values if only is not None else None)
     return found + [_not_begun(*row) for row in db.execute(_NOT_BEGUN.format(where=where), values)]
@@ -290,6 +295,11 @@ _BEGUN: Final = """(EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_
     OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
 """That a session's file holds more than nothing, or than what other sessions are called."""
 
+_NOT_ASKED_FOR: Final = {
+    "warmup": WARMUP.format(file="a", said="q"),
+    "warmup_prompt": text_key(WARMUP_PROMPT),
+}
+
 ADDITIONS: Final = {
     "status": _STATUS,
     "said": _ADDED.format(who="NOT NULL"),
@@ -350,15 +360,21 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         UNION
         SELECT COALESCE(m.tool_use_id,
             (SELECT t.tool_use_id FROM agent_return t
-                WHERE t.agent_id = a.agent_id AND t.tool_use_id IS NOT NULL LIMIT 1),
+                JOIN launch l ON l.file_id = t.file_id AND l.tool_use_id = t.tool_use_id
+                WHERE t.agent_id = a.agent_id LIMIT 1),
+            (SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
+                WHERE o.session_id = a.session_id AND l.prompt = q.prompt LIMIT 1),
             a.agent_id)
         FROM file a LEFT JOIN agent_meta m
             ON m.session_id = a.session_id AND m.agent_id = a.agent_id
-        WHERE a.session_id = f.session_id AND a.kind = 'agent'))
+        LEFT JOIN session q ON q.file_id = a.file_id
+        WHERE a.session_id = f.session_id AND a.kind = 'agent' AND NOT {warmup}))
         + (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
             SELECT COUNT(*) AS begun, (SELECT COUNT(*) FROM launch l
                 WHERE l.file_id = f.file_id AND l.prompt = a.prompt) AS asked
             FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
+                AND (a.prompt IS NOT {warmup_prompt} OR EXISTS (SELECT 1 FROM launch l
+                    WHERE l.file_id = f.file_id AND l.prompt = a.prompt))
             GROUP BY a.prompt)),
     v.status, v.name, v.tmux,
     f.mtime_ns, COALESCE(s.forked_from, (

@@ -127,6 +127,12 @@ class AgentRow(msgspec.Struct, frozen=True):
     output_tokens: int | None
     left_tokens: int | None = None
     """Estimate of its next request, where no answer follows its last boundary."""
+    returned: int = 0
+    """Something came back for it, if only that it was started elsewhere."""
+    prompted_skill: str | None = None
+    """Whose format its prompt asks for."""
+    progress_responses: int = 0
+    """Of its answers, those that only `progress` lines of its parent's file hold."""
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

@@ -50,6 +50,24 @@ def spending(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
     return records(SpendingRow, db, sql, {"only": json.dumps(list(only))})
 
 
+def progress_spent(db: sqlite3.Connection) -> list[SpentRow]:
+    """Add up, by session, the answers that only `progress` lines hold (clients up to 2.1.9x).
+
+    They are agents' own: what an agent's file or a side chain holds too is in `spent`.
+    """
+    return records(SpentRow, db, _PROGRESS_SPENT.format(wanted=_ALL, owned=1))
+
+
+def progress_spending(
+    db: sqlite3.Connection, only: Iterable[str] | None = None
+) -> list[SpendingRow]:
+    """Add up the same by session and model; nothing says for how long their cache lives."""
+    if only is None:
+        return records(SpendingRow, db, _PROGRESS_SPENDING.format(wanted=_ALL, owned=1))
+    sql = _PROGRESS_SPENDING.format(wanted=_NAMED, owned=_OWNED)
+    return records(SpendingRow, db, sql, {"only": json.dumps(list(only))})
+
+
 _ALL: Final = "SELECT file_id, session_id FROM file"
 _NAMED: Final = """SELECT f.file_id, f.session_id
     FROM json_each(:only) j CROSS JOIN file f ON f.session_id = j.value"""
@@ -99,4 +117,33 @@ _SPENDING: Final = f"""{_ONCE}
 SELECT session_id, model, band, SUM(input_tokens), SUM(cache_creation_tokens),
     SUM(cache_1h_tokens), SUM(cache_read_tokens), SUM(output_tokens), SUM(responses)
 FROM once GROUP BY session_id, model, band HAVING SUM(responses) > 0
+"""
+
+# Of several copies (a line for each block of an answer, a fork's history) the whole one counts,
+# for the session that was opened first and is no fork.
+_PROGRESS: Final = """
+WITH wanted AS MATERIALIZED ({wanted}),
+c AS (
+    SELECT s.*, ROW_NUMBER() OVER (PARTITION BY s.message_id
+            ORDER BY s.output_tokens DESC, f.path) AS place,
+        FIRST_VALUE(f.session_id) OVER (PARTITION BY s.message_id
+            ORDER BY x.forked_from IS NOT NULL, x.opened_at, f.path) AS owner,
+        (s.context_tokens > 100000) + (s.context_tokens > 200000) AS band
+    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN step USING (file_id)) m
+    CROSS JOIN step s USING (message_id)
+    JOIN file f ON f.file_id = s.file_id LEFT JOIN session x ON x.file_id = s.file_id
+    WHERE NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = s.message_id)
+)
+"""
+
+_PROGRESS_SPENT: Final = f"""{_PROGRESS}
+SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+    SUM(output_tokens), COUNT(*)
+FROM c WHERE place = 1 AND {{owned}} GROUP BY owner
+"""
+
+_PROGRESS_SPENDING: Final = f"""{_PROGRESS}
+SELECT owner, model, band, SUM(input_tokens), SUM(cache_creation_tokens), 0,
+    SUM(cache_read_tokens), SUM(output_tokens), COUNT(*)
+FROM c WHERE place = 1 AND {{owned}} GROUP BY owner, model, band
 """

@@ -86,6 +86,7 @@ INSERT_CLEARING: Final = _insert_fact("clearing", ClearingFact)
 INSERT_API_ERROR: Final = _insert_fact("api_error", ErrorFact)
 INSERT_LAUNCH: Final = _insert_fact("launch", LaunchFact)
 INSERT_AGENT_RETURN: Final = _insert_fact("agent_return", ReturnFact)
+
 INSERT_SUMMARY: Final = _insert_fact("summary", TextFact)
 INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
 INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
@@ -120,7 +121,7 @@ DELETE FROM addition WHERE file_id = ?1 AND EXISTS (
         ORDER BY said.offset DESC LIMIT 1))
 """
 
-_FIRST: Final = ("opened_at", "forked_from", "first_prompt", "launched_in")
+_FIRST: Final = ("opened_at", "forked_from", "first_prompt", "launched_in", "prompt")
 _NEWEST: Final = (
     "cwd",
     "client_version",

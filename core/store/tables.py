@@ -28,6 +28,7 @@ MIGRATION_NAMES: Final = (
     "m019_plans",
     "m020_project_root",
     "m021_client_runs",
+    "m022_how_agents_ended",
     "m023_last_lines",
     "m024_clearings",
     "m026_forecast",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from .agent_queries import NO_ENDS
 from .records import records
 
 if TYPE_CHECKING:
@@ -224,6 +225,6 @@ LEFT JOIN agent_meta m ON m.path = (
     SELECT x.path FROM agent_meta x
     WHERE x.session_id = :session_id AND x.agent_id = t.agent_id ORDER BY x.path LIMIT 1)
 WHERE t.file_id = (SELECT file_id FROM chosen)
-    AND t.status NOT IN ('async_launched', 'remote_launched', 'teammate_spawned', 'message')
+    AND t.status NOT IN ({NO_ENDS}, 'shut_down')
 ORDER BY t.offset
 """

@@ -21,9 +21,13 @@ SAID_CHARS: Final = 120
 
 _SHELL: Final = re.compile(r"running in background with ID: (\w+)")
 _AGENT: Final = re.compile(r"\A\s*Async agent launched.*?agentId: (\w+)", re.DOTALL)
+_NOTIFIED: Final = "<task-notification>"
 _TASK: Final = re.compile(r"<(?:task-id|task_id)>(\w+)</")
 _OVER: Final = re.compile(r"<status>(?:completed|failed|killed|stopped|cancelled)</status>")
 """How the client tells of an end (2.1.329): in a notification, or where the output is asked for."""
+
+_NOTIFYING: Final = frozenset({PieceKind.AGENT_RETURN, PieceKind.META})
+"""Notifications of agents, and those of shells, monitors and workflows."""
 
 _STOPPERS: Final = frozenset({"KillShell", "KillBash", "TaskStop"})
 ASKERS: Final = frozenset({"BashOutput", "TaskOutput", "AgentOutput"})
@@ -51,8 +55,8 @@ def running_jobs(entries: Iterable[Entry]) -> tuple[Job, ...]:
         for piece in entry.pieces:
             if piece.kind is PieceKind.TOOL_INPUT:
                 asked[piece.tool_use_id] = piece
-            elif piece.kind is PieceKind.AGENT_RETURN and piece.tool_use_id is None:
-                if _OVER.search(piece.text):
+            elif piece.kind in _NOTIFYING and piece.tool_use_id is None:
+                if _NOTIFIED in piece.text and _OVER.search(piece.text):
                     for job_id in _TASK.findall(piece.text):
                         jobs.pop(job_id, None)
             elif piece.kind in {PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN}:

@@ -162,7 +162,7 @@ def test_calls_that_asked_the_same_are_taken_in_their_order(
 def test_a_sidechain_that_nothing_asked_for_is_an_agent_too(
     path: Path, collector: Collector, store: Path
 ) -> None:
-    write(path, [user(), *aside("Warmup", ("s1", 1000)), task("t1", "other", at=30)])
+    write(path, [user(), *aside("Look around", ("s1", 1000)), task("t1", "other", at=30)])
     collector.scan()
 
     found = agents(store)
@@ -259,6 +259,12 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     assert agent.result.lines == 2
     with closing(open_reader(store)) as db:
         assert sum(row.responses for row in spending_queries.spent(db)) == 2, "as ccusage counts"
+        (more,) = spending_queries.progress_spent(db)
+        assert (more.session_id, more.responses, more.input_tokens) == (SESSION, 2, 6)
+        assert (more.cache_read_tokens, more.output_tokens) == (1580, 9)
+        priced = spending_queries.progress_spending(db, [SESSION])
+        assert [(row.session_id, row.responses) for row in priced] == [(SESSION, 2)]
+        assert spending_queries.progress_spending(db, [OTHER]) == []
         assert [row.tokens for row in queries.fill(db, SESSION, "p1")] == [700, 900]
         assert [row.tokens for row in queries.fill(db, SESSION)] == [1000, 1000]
 
@@ -293,6 +299,21 @@ def test_steps_of_an_agent_that_has_a_file_count_once(
     assert agent.context.tokens == 900
 
 
+def test_steps_that_an_agents_own_file_lacks_are_its_own_too(
+    path: Path, subagents: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [launch("t1", at=2), *STEPS, agent_result("t1", "p1", "found", at=9)])
+    write(subagents / "agent-p1.jsonl", [assistant("x1", 700, 80, at=4)])
+    collector.scan()
+
+    (agent,) = agents(store)
+    assert (agent.spent, agent.progress_responses) == (Usage(6, 14, 1580, 81), 1)
+    assert agent.context.tokens == 700, "its own file tells how full it is"
+    with closing(open_reader(store)) as db:
+        (more,) = spending_queries.progress_spent(db)
+    assert (more.responses, more.cache_read_tokens, more.output_tokens) == (1, 890, 1)
+
+
 def test_steps_in_a_forks_copy_are_spent_once(
     claude: ClaudeFolder, path: Path, collector: Collector, store: Path
 ) -> None:
@@ -303,6 +324,9 @@ def test_steps_in_a_forks_copy_are_spent_once(
     collector.scan()
 
     assert spent_by_agents(store) == 6 + 14 + 1580 + 9
+    with closing(open_reader(store)) as db:
+        (more,) = spending_queries.progress_spent(db)
+        assert (more.session_id, more.responses) == (SESSION, 2)
 
 
 @pytest.mark.parametrize(

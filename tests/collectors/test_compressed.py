@@ -227,12 +227,37 @@ def test_a_skill_that_the_agent_took_itself_asks_for_nothing(told: Told) -> None
     assert told.ruling().verdict is Verdict.NOT_REQUIRED
 
 
-def test_a_name_alone_is_enough_only_without_a_definition(told: Told) -> None:
+def test_a_name_alone_asks_for_nothing(told: Told) -> None:
     told.kind = "reviewer"
     told.tell(say("m1", BAD))
-    assert told.ruling().expected.ground == "rule"
+    assert told.agents()[1] == 0
+    ruling = told.ruling()
+    assert (ruling.verdict, ruling.expected.ground) == (Verdict.NOT_REQUIRED, "nobody")
+
+
+def test_the_preset_clnode_goes_by_names_where_nobody_defines_them(told: Told) -> None:
+    told.kind = "reviewer"
+    told.tell(say("m1", BAD))
+    mode = Given("compliance.mode", "last_message", Where.USER_FILE, "x.toml")
+    clnode = Policies(resolve([Given("preset", "clnode", Where.USER_FILE, "x.toml"), mode]))
+    agent, failed = told.agents(clnode)
+    assert agent.ruling is not None
+    assert (agent.ruling.expected.ground, agent.ruling.failed, failed) == ("rule", True, 1)
     told.define()
-    assert told.ruling().verdict is Verdict.NOT_REQUIRED
+    agent, failed = told.agents(clnode)
+    assert agent.ruling is not None
+    assert (agent.ruling.verdict, failed) == (Verdict.NOT_REQUIRED, 0)
+
+
+def test_a_prompt_that_asks_for_the_format_is_enough(told: Told) -> None:
+    told.tell(say("m1", BAD))
+    called = launch("toolu_1", told.kind)
+    asked = {"subagent_type": told.kind, "prompt": "Build it, and use the compress-output skill."}
+    called["message"]["content"] = [tool("Agent", "toolu_1", **asked)]
+    write(told.session, [user("do it"), called, notification(AGENT, BAD, tool_use_id="toolu_1")])
+    ruling = told.ruling()
+    assert (ruling.verdict, ruling.expected.ground) == (Verdict.NON_COMPLIANT, "prompt")
+    assert told.agents()[1] == 1
 
 
 def test_a_policy_can_ask_for_it_or_not_at_all(told: Told) -> None:
@@ -252,7 +277,9 @@ def test_an_agent_without_a_file_is_judged_by_what_it_returned(told: Told) -> No
     told.tell(say("m1", GOOD), back=GOOD.replace("worker", "node-backend"))
     told.agent.unlink()
     told.agent.with_suffix(".meta.json").unlink()
-    ruling = told.ruling()
+    rules = Given("compliance.rules", {"node-backend": "output"}, Where.USER_FILE, "x.toml")
+    ruling = told.agents(Policies(resolve([rules])))[0].ruling
+    assert ruling is not None
     assert (ruling.verdict, ruling.origin, ruling.grep) == (Verdict.COMPLIANT, None, None)
 
 

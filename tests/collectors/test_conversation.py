@@ -16,6 +16,8 @@ from ..transcripts import (
     chained,
     refusal,
     text,
+    tool,
+    tool_result,
     user,
     uuid,
     write,
@@ -114,3 +116,45 @@ def test_a_result_that_an_older_client_cleared_is_sent_whole(file: Path) -> None
     sent = project(read_conversation(session.write(file)))
     results = [piece.text for each in sent for piece in each.pieces if is_result(piece)]
     assert results == ["all of it"]
+
+
+TASK = "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n"
+DONE = f'{TASK}<summary>Agent "look" finished</summary>\n<result>found</result>'
+SHELL = f'{TASK}<summary>Background command "make" completed (exit code 0)</summary>'
+MESSAGE = (
+    "Another Claude session sent a message:\n"
+    '<teammate-message teammate_id="scout">\nfound\n</teammate-message>'
+)
+BRINGS = {
+    "an agent": (DONE, PieceKind.AGENT_RETURN),
+    "a teammate": (MESSAGE, PieceKind.AGENT_RETURN),
+    "a shell": (SHELL, PieceKind.META),
+    "its lead": (MESSAGE.partition("\n")[2], PieceKind.META),
+}
+
+
+@pytest.mark.parametrize("who", BRINGS)
+def test_what_the_client_brings_is_told_apart_by_who_says_it(file: Path, who: str) -> None:
+    words, kind = BRINGS[who]
+    told = user(words, origin={"kind": "task-notification"})
+    queued = attachment("queued_command", prompt=words, commandMode="task-notification")
+    (first, second) = read(file, told, queued)
+    assert [piece.kind for piece in first.pieces] == [kind]
+    assert [piece.kind for piece in second.pieces] == [kind]
+
+
+@pytest.mark.parametrize("name", ["TaskOutput", "AgentOutputTool"])
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [("local_agent", PieceKind.AGENT_RETURN), ("local_bash", PieceKind.TOOL_RESULT)],
+)
+def test_a_result_that_was_asked_for_is_the_agents(
+    file: Path, name: str, task: str, kind: PieceKind
+) -> None:
+    words = (
+        "<retrieval_status>success</retrieval_status>\n\n<task_id>a1</task_id>\n\n"
+        f"<task_type>{task}</task_type>\n\n<status>completed</status>\n\n<output>\nfound\n</output>"
+    )
+    asked = assistant(content=[tool(name, "t1", task_id="a1")])
+    (_, answered) = read(file, asked, tool_result("t1", words, {}))
+    assert [piece.kind for piece in answered.pieces] == [kind]

@@ -35,9 +35,9 @@ KEYS = {
     " cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
     " counter_tokens hook_tokens report_tokens contradictions",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
-    " context_tokens window_tokens used_ratio level tool_uses started_at ended_at result_lines"
-    " result_chars result_tokens expected_format verdict violations warnings marker_origin"
-    " blocked context_summary expected_by grep_passes refired findings"
+    " context_tokens window_tokens used_ratio level tool_uses progress_responses started_at"
+    " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
+    " marker_origin blocked context_summary expected_by grep_passes refired findings"
     " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " injected",
@@ -47,10 +47,20 @@ KEYS = {
     " steered",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
-    " sessions cost_usd cost_source cost_estimated cost_partial",
+    " sessions cost_usd cost_source cost_estimated cost_partial agent_progress"
+    " with_agent_progress",
     "summaries": "kind session_id agent_id agent_type at tokens text id",
     "doctor": "checks",
 }
+COSTS = ("cost_usd", "cost_source", "cost_estimated", "cost_partial")
+SUMS = (
+    "input_tokens",
+    "cache_creation_tokens",
+    "cache_read_tokens",
+    "output_tokens",
+    "responses",
+)
+
 READING = ("sessions", "agents", "compactions", "warnings", "summaries", "totals")
 
 
@@ -261,7 +271,11 @@ def test_agents_say_what_they_gave_back(run: Callable[..., Ended], config: Path)
     )
     assert (agent["result_lines"], agent["result_chars"]) == (2, 26)
     assert agent["context_summary"] == "[COMPRESSED]\nkolibri found"
-    # No definition says otherwise, and the rules table knows a reviewer.
+    # A name alone asks for nothing; it is measured all the same.
+    assert (agent["expected_format"], agent["expected_by"]) == ("none", "nobody")
+    assert (agent["verdict"], agent["violations"]) == ("not_required", [])
+
+    (agent,) = run("agents", "--json", "--set", "compliance.rules=reviewer=review").json
     assert (agent["expected_format"], agent["expected_by"]) == ("review", "rule")
     assert (agent["verdict"], agent["warnings"]) == ("non_compliant", [])
     # Its own last words count, and they are "done".
@@ -297,7 +311,49 @@ def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path
         "cost_source": "prices",
         "cost_estimated": True,
         "cost_partial": False,
+        "agent_progress": dict.fromkeys(SUMS, 0) | dict.fromkeys(COSTS),
+        "with_agent_progress": {
+            "input_tokens": 50,
+            "cache_creation_tokens": 500,
+            "cache_read_tokens": 50_000 + 172_000 + 20_000 + 160_000 + 412_000 - 5 * 110,
+            "output_tokens": 35,
+            "responses": 5,
+            "cost_usd": 0.123894,
+            "cost_source": "prices",
+            "cost_estimated": True,
+            "cost_partial": False,
+        },
     }
+    assert "progress" not in run("totals").out
+
+
+def test_totals_with_and_without_what_only_progress_lines_hold(
+    run: Callable[..., Ended], config: Path
+) -> None:
+    path = config / "projects" / PROJECT / f"{COMPACTED}.jsonl"
+    step = answer(7_000, 53)
+    step["message"]["id"] = "of_the_agent"  # type: ignore[index]
+    known = answer(9_000, 54)
+    lines = [
+        {
+            "type": "progress",
+            "parentToolUseID": "t1",
+            "data": {"type": "agent_progress", "agentId": "p1", "message": each},
+        }
+        for each in (step, step, known)
+    ]
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in [*lines, known])
+
+    record = run("totals", "--json").json
+    more, both = record["agent_progress"], record["with_agent_progress"]
+    assert (more["responses"], record["responses"], both["responses"]) == (1, 6, 7)
+    for name in SUMS:
+        assert record[name] + more[name] == both[name]
+    assert both["cost_usd"] == pytest.approx(record["cost_usd"] + more["cost_usd"])
+    shown = run("totals", "--no-scan").out
+    assert "1 more answer of agents is recorded only in progress lines; with it:" in shown
+    assert f"{both['input_tokens']:,}" in shown
 
 
 def test_what_a_compaction_forgot_and_what_refilled_it(

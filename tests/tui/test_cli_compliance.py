@@ -44,8 +44,9 @@ def run(home: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def config(home: Path) -> Path:
+def config(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A session with a builder that complies, one that does not, and a reviewer."""
+    monkeypatch.setenv("CTXTOP_POLICY_COMPLIANCE__RULES", "node-backend=output,reviewer=review")
     folder = home / ".claude"
     session = folder / "projects" / PROJECT / f"{SESSION}.jsonl"
     lines = [user("do it")]

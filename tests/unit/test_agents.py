@@ -25,7 +25,11 @@ def agent(live: bool = False, **fields: Any) -> Agent:
     ("live", "fields", "status"),
     [
         (True, {}, AgentStatus.RUNNING),
-        (False, {}, AgentStatus.UNKNOWN),
+        (False, {}, AgentStatus.NEVER_STARTED),
+        (False, {"returned": 1}, AgentStatus.UNKNOWN),
+        (False, {"started_at": 1}, AgentStatus.UNKNOWN),
+        (True, {"return_status": "rejected"}, AgentStatus.REJECTED),
+        (True, {"return_status": "rejected", "started_at": 1}, AgentStatus.STOPPED),
         (True, {"return_status": "completed"}, AgentStatus.COMPLETED),
         (True, {"return_status": "failed"}, AgentStatus.FAILED),
         (True, {"return_status": "error"}, AgentStatus.FAILED),

@@ -8,15 +8,16 @@ import pytest
 from ctxtop.core.compliance.codes import Format, Verdict
 from ctxtop.core.compliance.cost import Weighed, cost, is_too_wide, typical_tokens
 from ctxtop.core.compliance.expected import (
+    CLNODE_RULES,
     LAST_MESSAGE,
     NOTHING,
     OFF,
-    RULES,
     WHOLE_TRANSCRIPT,
     Expected,
     Ground,
     Terms,
     expect,
+    skill_in_prompt,
     terms_of,
 )
 from ctxtop.core.compliance.findings import LIMITS, Limits, labels
@@ -133,11 +134,20 @@ def test_a_grep_sees_what_stood_there_when_it_looked() -> None:
     assert not grep_passes([], None)
 
 
-EXPECTED = {
+CLNODE = Terms(preset_rules=CLNODE_RULES)
+
+EXPECTED: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "preloaded": (("worker", ["compress-review"], ["compress-output"]), "review", "preloaded"),
     "declared": (("worker", [], ["x", "team:compress-output"]), "output", "declared"),
-    "by the rules": (("node-backend", [], None), "output", "rule"),
-    "a definition outweighs a name": (("reviewer", [], []), "none", "nobody"),
+    "a name alone asks for nothing": (("reviewer", [], None), "none", "nobody"),
+    "by a preset's rules": (("node-backend", [], None, CLNODE), "output", "rule"),
+    "a definition outweighs a name": (("reviewer", [], [], CLNODE), "none", "nobody"),
+    "prompted": (("reviewer", [], [], Terms(), "compress-review"), "review", "prompt"),
+    "a definition outweighs a prompt": (
+        ("worker", [], ["compress-output"], Terms(), "compress-review"),
+        "output",
+        "declared",
+    ),
     "unknown": (("worker", ["other"], None), "none", "nobody"),
     "nameless": ((None, [], None), "none", "nobody"),
 }
@@ -151,15 +161,16 @@ def test_what_is_expected(name: str) -> None:
 
 
 def test_a_definition_that_is_not_as_the_rules_say() -> None:
-    assert expect("reviewer", [], []).drifts
-    assert expect("reviewer", [], ["compress-output"]).drifts
-    assert not expect("reviewer", [], ["compress-review"]).drifts
-    assert not expect("worker", [], ["compress-output"]).drifts
-    assert not expect("reviewer", [], None).drifts
+    assert expect("reviewer", [], [], CLNODE).drifts
+    assert expect("reviewer", [], ["compress-output"], CLNODE).drifts
+    assert not expect("reviewer", [], ["compress-review"], CLNODE).drifts
+    assert not expect("worker", [], ["compress-output"], CLNODE).drifts
+    assert not expect("reviewer", [], None, CLNODE).drifts
+    assert not expect("reviewer", [], []).drifts, "nobody asked for a table"
 
 
 def test_rules_that_a_person_wrote_always_hold() -> None:
-    rules = {"reviewer": Format.OUTPUT, "node-backend": Format.NONE}
+    rules = Terms(rules={"reviewer": Format.OUTPUT, "node-backend": Format.NONE})
     assert expect("reviewer", [], [], rules).format is Format.OUTPUT
     assert expect("node-backend", [], None, rules) == NOTHING
     # A skill that is declared says more than a table.
@@ -180,7 +191,24 @@ def test_the_terms_of_a_policy() -> None:
     assert (terms.limits, terms.min_samples) == (Limits(lines=5), 3)
     disabled = [Given("disabled_modules", "compliance", Where.USER_FILE, "y.toml")]
     assert terms_of(resolve(disabled)).mode == OFF
-    assert RULES["reviewer"] is Format.REVIEW
+    preset = terms_of(resolve([Given("preset", "clnode", Where.USER_FILE, "z.toml")]))
+    assert (preset.rules, preset.preset_rules) == (None, CLNODE_RULES)
+    assert CLNODE_RULES["reviewer"] is Format.REVIEW
+
+
+@pytest.mark.parametrize(
+    ("prompt", "skill"),
+    [
+        ("Review src/. Use the compress-review skill for your result.", "compress-review"),
+        ("Return your findings as a [COMPRESSED] block.", "compress-output"),
+        ("Your reply must start with [COMPRESSED] agent: worker", "compress-output"),
+        ("The backend said:\n[COMPRESSED] agent: node-backend\nResult: done\nGo on.", None),
+        ("Compress-outputs of the build are in dist/.", None),
+        ("Review src/.", None),
+    ],
+)
+def test_a_prompt_that_asks_for_a_format(prompt: str, skill: str | None) -> None:
+    assert skill_in_prompt(prompt) == skill
 
 
 def test_no_share_is_told_of_a_few_results() -> None:

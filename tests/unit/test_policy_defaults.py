@@ -101,17 +101,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "compliance.result_max_lines", 3),
     ("T-06", "compliance.soft_chars", 1000),
     ("000-50", "compliance.review_files", 7),
-    (
-        "000-40 to 000-44",
-        "compliance.rules",
-        {
-            "node-backend": "output",
-            "react-frontend": "output",
-            "cli-hooks": "output",
-            "reviewer": "review",
-            "clnode-curator": "output",
-        },
-    ),
+    ("T-25", "compliance.rules", {}),
     ("R004-13", "compliance.min_samples", 10),
     ("2.2", "injection.sibling", 5),
     ("2.2", "injection.same_type", 3),
@@ -216,6 +206,15 @@ def test_the_thresholds_of_each_preset(name: str) -> None:
 
     assert found == LEVELS[name]
 
+
+CLNODE_RULES = {
+    "node-backend": "output",
+    "react-frontend": "output",
+    "cli-hooks": "output",
+    "reviewer": "review",
+    "clnode-curator": "output",
+}
+"""000-40 to 000-44."""
 
 ROWS: dict[str, tuple[Any, ...]] = {
     # In the order of the table: default, clnode, not-agent, omo-doc, omo-2.6, omo-latest,
@@ -340,6 +339,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "rearm.cooldown_s": ("off", "off", 0, "off", 60, 60, 0, "off", "off"),
     "absolute.at_tokens": (400_000, *("off",) * 8),
     "compliance.mode": ("last_message", "whole_transcript", *("off",) * 7),
+    "compliance.rules": ({}, CLNODE_RULES, *({},) * 7),
     "injection.fallback": (10,) * 9,
     "disabled_modules": ((),) * 9,
 }

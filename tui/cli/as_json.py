@@ -17,7 +17,7 @@ from . import activity_json, compliance_json
 from .times import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ...core.activity import Cost
@@ -118,6 +118,7 @@ def agent(found: Agent) -> Record:
         "used_ratio": context.ratio,
         "level": context.level.value if context.level else None,
         "tool_uses": found.tool_uses,
+        "progress_responses": found.progress_responses,
         "started_at": time_of(found.started_at),
         "ended_at": time_of(found.ended_at),
         "result_lines": result.lines if result else None,
@@ -342,17 +343,23 @@ def _share(found: Share) -> Record:
     }
 
 
-def totals(spent: Mapping[str, SpentRow], sessions: int, cost: Cost | None) -> Record:
-    """The object of `ctxtop totals`."""
-    rows = spent.values()
+def totals(spent: Collection[SpentRow], sessions: int, cost: Cost | None) -> Record:
+    """The object of `ctxtop totals`, without the answers that only `progress` lines hold."""
+    return {**_sums(spent), "sessions": sessions, **activity_json.of_cost(cost)}
+
+
+def sums(rows: Collection[SpentRow], cost: Cost | None) -> Record:
+    """Tokens and answers of several sessions, and what they make in dollars."""
+    return {**_sums(rows), **activity_json.of_cost(cost)}
+
+
+def _sums(rows: Collection[SpentRow]) -> Record:
     return {
         "input_tokens": sum(row.input_tokens for row in rows),
         "cache_creation_tokens": sum(row.cache_creation_tokens for row in rows),
         "cache_read_tokens": sum(row.cache_read_tokens for row in rows),
         "output_tokens": sum(row.output_tokens for row in rows),
         "responses": sum(row.responses for row in rows),
-        "sessions": sessions,
-        **activity_json.of_cost(cost),
     }
 
 

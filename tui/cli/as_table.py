@@ -314,7 +314,18 @@ def counted(record: Record) -> list[str]:
 
 
 def totals(record: Record) -> list[str]:
-    """Lay out `ctxtop totals`: the counts, and what they make in dollars."""
+    """Lay out `ctxtop totals`: the sums, then those with what only progress lines hold."""
+    lines = _sums(record)
+    more = record["agent_progress"]["responses"]
+    if not more:
+        return lines
+    told = f"{more:,} more answers of agents are recorded only in progress lines; with them:"
+    if more == 1:
+        told = "1 more answer of agents is recorded only in progress lines; with it:"
+    return [*lines, "", told, *_sums(record["with_agent_progress"])]
+
+
+def _sums(record: Record) -> list[str]:
     lines = counted({name: value for name, value in record.items() if type(value) is int})
     usd = record["cost_usd"]
     if usd is None:

@@ -58,5 +58,15 @@ def of_compactions(
 def of_totals(found: Reading) -> Record:
     """Give the record of `ctxtop totals`."""
     prices = found.policies.common.labels("price")
-    cost = estimate_cost(spending_queries.spending(found.db), prices)
-    return as_json.totals(spent_by_session(found), queries.counts(found.db)["sessions"], cost)
+    spending = spending_queries.spending(found.db)
+    more = spending_queries.progress_spending(found.db)
+    sessions = queries.counts(found.db)["sessions"]
+    progress = spending_queries.progress_spent(found.db)
+    spent = list(spent_by_session(found).values())
+    return {
+        **as_json.totals(spent, sessions, estimate_cost(spending, prices)),
+        "agent_progress": as_json.sums(progress, estimate_cost(more, prices)),
+        "with_agent_progress": as_json.sums(
+            [*spent, *progress], estimate_cost([*spending, *more], prices)
+        ),
+    }
