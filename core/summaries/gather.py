@@ -13,18 +13,28 @@ from ..compaction.holders import things_in, words_of
 from ..conversation import PieceKind, messages_of
 from . import errors, file_index
 from .anchors import AnchorSettings, find_anchors
-from .artifacts import artifacts_of, input_of, texts_in
+from .artifacts import (
+    BODIES,
+    BODY_CHARS,
+    EDITED,
+    WRITTEN,
+    artifacts_of,
+    input_of,
+    said_in,
+    texts_in,
+)
 from .errors import mishaps
 from .fact import Fact, Part, as_data, fact, merge, one_line
 from .file_index import SHELLS, index_files
 from .importance import SPOKEN, score_message
-from .names import hides_secret
+from .names import declared_in, hides_secret
+from .next_step import next_step
 from .prompts import constraints_of, prompts_of
 from .running import running_jobs
 from .todos import IN_PROGRESS, TODO_TOOLS, TodoList
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..conversation import Entry, Piece
     from .artifacts import Artifacts
@@ -49,6 +59,15 @@ FILES_WITH_COMMANDS: Final = 30
 
 _REFERRING: Final = frozenset({PieceKind.PROMPT, PieceKind.TEXT, PieceKind.TOOL_INPUT})
 """Who refers to a thing: that a tool prints its name again says nothing."""
+
+REFERRED: Final = 2
+"""Lines of the person and the model that make a name matter by themselves: at equal budget the
+recorded sessions' summaries then name more of what is referred to later than with every name."""
+
+_PLAIN: Final = re.compile(r"[A-Z]?[a-z]+")
+
+ERROR_CHARS: Final = 4_000
+"""Of a failed result, its end: what failed is summed up there, and names the place."""
 
 _HASH: Final = re.compile("[0-9a-f]{7,40}")
 
@@ -90,7 +109,7 @@ def gather(source: Source, earlier: Sequence[Fact] = ()) -> tuple[Fact, ...]:
         *_running(entries),
         *_anchored(away, source.anchors),
         *_names(away, known),
-        *_next(entries, source.kept),
+        *_next(entries, source.kept, said),
         *_hints(source, away),
     ]
     return merge(_still(earlier, found), found)
@@ -157,7 +176,7 @@ def _errors(entries: Sequence[Entry]) -> list[Fact]:
     ]
 
 
-def _todos(entries: Sequence[Entry]) -> list[Fact]:
+def _todo_list(entries: Sequence[Entry]) -> TodoList:
     todos = TodoList()
     for entry in entries:
         for piece in entry.pieces:
@@ -167,6 +186,11 @@ def _todos(entries: Sequence[Entry]) -> list[Fact]:
                 todos.call(piece.name, input_of(piece), piece.tool_use_id, entry.line)
             elif piece.kind is PieceKind.TOOL_RESULT:
                 todos.answered(piece.tool_use_id, piece.text)
+    return todos
+
+
+def _todos(entries: Sequence[Entry]) -> list[Fact]:
+    todos = _todo_list(entries)
     return [
         *(
             fact(
@@ -229,15 +253,22 @@ def _anchored(away: Sequence[Entry], settings: AnchorSettings) -> list[Fact]:
 
 
 def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
-    """List what is named, by how many lines of the person and the model refer to it."""
+    """List the names that matter, by how many lines of the person and the model refer to them.
+
+    Those are what was defined or edited, what stands in an error, what the person named, and
+    what was referred to again. A plain word that was quoted (`want`) is a name only where the
+    person or the work names it.
+    """
     used = {name.text: rank for rank, name in enumerate(known.names)}
+    matters = _named_by_work(away)
     referred: Counter[str] = Counter()
     for entry in away:
         found: dict[str, bool] = {}
         for piece in entry.pieces:
             text = f"{piece.path or ''}\n{_said(piece)}"
             for thing in things_in(text, words_of(text)):
-                found[thing] = found.get(thing, False) or piece.kind in _REFERRING
+                if thing in matters or not _PLAIN.fullmatch(thing):
+                    found[thing] = found.get(thing, False) or piece.kind in _REFERRING
         referred.update({thing: int(refers) for thing, refers in found.items()})
     names = sorted(referred, key=lambda name: (-referred[name], used.get(name, len(used))))
     shown = [
@@ -245,6 +276,7 @@ def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
         for name in names
         # A hash that nobody refers to says nothing, and a comma parts the names of a list.
         if (referred[name] or not _HASH.fullmatch(name))
+        and (name in matters or referred[name] >= REFERRED)
         and ", " not in name
         and not hides_secret(name)
     ][:NAMES_KEPT]
@@ -254,6 +286,28 @@ def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
     ]
 
 
+def _named_by_work(away: Sequence[Entry]) -> frozenset[str]:
+    """Find what was defined or edited, what failed, and what the person named."""
+    found: set[str] = set()
+    for entry in away:
+        for piece in entry.pieces:
+            if piece.kind is PieceKind.PROMPT:
+                found.update(_things(said_in(piece.text)))
+            elif piece.kind is PieceKind.TOOL_RESULT and piece.failed:
+                said = _things(piece.text[-ERROR_CHARS:])
+                found.update(thing for thing in said if not _PLAIN.fullmatch(thing))
+            elif piece.kind is PieceKind.TOOL_INPUT and piece.name in EDITED | WRITTEN:
+                bodies = [text for key, text in texts_in(input_of(piece)) if key in BODIES]
+                for body in bodies:
+                    found |= declared_in(body[:BODY_CHARS])
+                found.update(_things(piece.path or ""))
+    return frozenset(found)
+
+
+def _things(text: str) -> Iterable[str]:
+    return things_in(text, words_of(text))
+
+
 def _said(piece: Piece) -> str:
     """Give a piece's words; of a call its values, without the escapes of JSON."""
     if piece.kind is not PieceKind.TOOL_INPUT:
@@ -261,8 +315,20 @@ def _said(piece: Piece) -> str:
     return "\n".join(text for _, text in texts_in(input_of(piece)))
 
 
-def _next(entries: Sequence[Entry], kept: frozenset[int]) -> list[Fact]:
-    """Quote the model's last words, where they do not stand in the kept tail themselves."""
+def _next(entries: Sequence[Entry], kept: frozenset[int], prompts: Sequence[Fact]) -> list[Fact]:
+    """Name the next step; quote the last words where they do not stand in the kept tail."""
+    todos = _todo_list(entries).open
+    words = _last_words(entries, kept)
+    has_spoken = any(piece.kind is PieceKind.TEXT for entry in entries for piece in entry.pieces)
+    if has_spoken and not words and not todos:
+        # The kept tail says it itself.
+        return []
+    step = next_step(entries, todos, prompts)
+    named = [fact(Part.NEXT, f"Next step: {step[0]}", step[1], 0.97, "next step")] if step else []
+    return [*named, *words]
+
+
+def _last_words(entries: Sequence[Entry], kept: frozenset[int]) -> list[Fact]:
     spoken = [
         (entry, piece)
         for entry in entries

@@ -30,12 +30,42 @@ NOT_A_PERSONS: Final = (
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
+_COMMAND: Final = re.compile(r"<command-name>\s*/?([^<\s]+)\s*</command-name>")
+_ASKED: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+
+_HOUSEKEEPING: Final = (
+    "add-dir agents bashes bug clear compact config context copy cost doctor effort exit export"
+    " extra-usage fast feedback fork help hooks ide install-github-app keybindings login logout"
+    " mcp memory model output-style permissions plugin privacy-settings quit release-notes reload"
+    " remote-control rename resume rewind sandbox settings skills status statusline stats tasks"
+    " terminal-setup theme upgrade usage vim voice"
+)
+HOUSEKEEPING: Final = frozenset(_HOUSEKEEPING.split())
+"""Commands of the client's own that ask nothing of the model (2.1.330)."""
+
+_MODES: Final = frozenset({"plan"})
+"""Commands that ask something of the model by their arguments alone."""
+
+
+def command_of(text: str) -> str | None:
+    """Write a slash command as the person typed it; None where the text asks nothing by one."""
+    named = _COMMAND.search(text) if text.startswith("<command-") else None
+    if named is None or named[1] in HOUSEKEEPING:
+        return None
+    asked = _ASKED.search(text)
+    words = asked[1].strip() if asked else ""
+    if not words and named[1] in _MODES:
+        return None
+    return f"/{named[1]} {words}".strip()
+
+
 def prompts_of(entries: Iterable[Entry]) -> list[Fact]:
     """Give a person's messages word for word, oldest first, without what the client put in."""
     found: list[Fact] = []
     for entry in entries:
         said = [piece.text for piece in entry.pieces if piece.kind is PieceKind.PROMPT]
         text = _REMINDER.sub("", "\n".join(said)).strip()
+        text = command_of(text) or text
         if text and not text.startswith(NOT_A_PERSONS):
             found.append(fact(Part.PROMPT, text, entry.line, 1.0, f"{entry.line}:{text}"))
     return found

@@ -46,7 +46,9 @@ def test_each_part_of_a_session() -> None:
     assert "still open" in texts(found, Part.ERROR)[0]
     assert texts(found, Part.TODO) == ["[in_progress] write", "[pending] ship"]
     assert texts(found, Part.DONE) == ["[completed] plan", "`pytest -q` failed"]
-    assert texts(found, Part.NEXT)[0].endswith('Next I look at the index."')
+    step, words = texts(found, Part.NEXT)
+    assert step == 'Next step: go on with "write"'
+    assert words.endswith('Next I look at the index."')
     assert "/t.jsonl" in texts(found, Part.HINT)[0]
 
 
@@ -156,3 +158,73 @@ def test_the_words_around_a_summary_of_the_clients_are_not_quoted() -> None:
     )
     (quoted,) = earlier_facts([summed_up(said)])
     assert quoted.text == "1. Primary Request and Intent: mend the decoder."
+
+
+def test_names_are_those_of_the_work_the_errors_and_the_person() -> None:
+    names = texts(
+        facts(
+            asked("Look at load_config first."),
+            called("Write", "1", file_path="/p/a.py", content="def read_index():\n    pass\n"),
+            returned("Write", "1", "ok", "/p/a.py"),
+            called("Bash", "2", command="pytest"),
+            returned("Bash", "2", "parse_error_line raised\n`want` 3 `sort` 4", failed=True),
+            called("Bash", "3", command="ls"),
+            returned("Bash", "3", "printed_by_tool_only and `want` and `sort`"),
+            answered("I compared `want` with `sort` in passing_mention here."),
+        ),
+        Part.NAME,
+    )
+
+    assert {"load_config", "read_index", "parse_error_line"} <= set(names)
+    assert not {"want", "sort", "printed_by_tool_only", "passing_mention"} & set(names)
+
+
+def test_a_name_that_is_referred_to_again_matters() -> None:
+    found = facts(asked("Go."), answered("see keep_alive_ms"), answered("keep_alive_ms is 9"))
+
+    assert "keep_alive_ms" in texts(found, Part.NAME)
+
+
+def test_the_next_step_is_a_todo_an_announcement_a_question_or_the_request() -> None:
+    def step(*entries: Entry) -> str:
+        return texts(facts(*entries), Part.NEXT)[0].removeprefix("Next step: ")
+
+    assert step(asked("Go."), todo("1", write="pending")) == 'begin "write"'
+    assert (
+        step(asked("Go."), answered("The parser is done. Next, I'll write the tests."))
+        == 'the model announced "Next, I\'ll write the tests."'
+    )
+    assert (
+        step(asked("Go."), answered("Two ways are open. Shall I keep the old flag?"))
+        == 'the user\'s answer to "Shall I keep the old flag?"'
+    )
+    assert step(asked("Mend the parser.")) == "answer the current request"
+    assert (
+        step(asked("Mend it."), answered("It is mended and tested."))
+        == "the user's next request: the current one was answered"
+    )
+
+
+def command(name: str, words: str = "") -> Entry:
+    return asked(
+        f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n"
+        f"<command-args>{words}</command-args>"
+    )
+
+
+def test_a_session_that_a_slash_command_began_keeps_its_goal() -> None:
+    found = facts(
+        command("clear"), command("plan", "Add the logos."), answered("ok"), asked("Go on.")
+    )
+
+    assert texts(found, Part.GOAL) == [
+        'First request: "/plan Add the logos."',
+        'Current request: "Go on."',
+    ]
+    assert texts(facts(command("deploy-site")), Part.GOAL) == ['First request: "/deploy-site"']
+
+
+def test_a_command_that_asks_the_model_nothing_is_no_goal() -> None:
+    said = [command("compact", "keep the names"), command("model", "opus"), command("plan")]
+
+    assert texts(facts(*said, asked("Build it.")), Part.GOAL) == ['First request: "Build it."']
