@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from ..core.store.facts import FileKind
@@ -51,23 +52,35 @@ class AfterCompaction:
         return frozenset(each.session_id for each, _ in found)
 
     def _estimate(self, each: Unanswered) -> int | None:
-        from ..core.after_compaction import next_request_tokens
+        from ..core.after_compaction import (
+            measured_overhead,
+            next_request_tokens,
+            written_overhead,
+        )
         from ..core.compaction.project import project
-        from .transcripts.conversation import entries_from
+        from ..core.estimate import Estimator
 
-        path = self._folder.projects / each.path
-        head = _until_answered(_own(entries_from(path), each), each.offset)
+        head = _until_answered(self._entries(each), each.offset)
+        overhead, before = measured_overhead(head), head[:-1]
+        if overhead is None:
+            earlier = takewhile(lambda entry: entry.offset < each.offset, self._entries(each))
+            before = [*earlier]
+            # The table for it takes long to load; hardly a session needs it.
+            overhead = written_overhead(before, Estimator({}).of(None))
+        if overhead is None:
+            return None
         # What a compaction kept stands before it, and the client counts it; old ones did not.
         begin = 0 if each.post_tokens is None else each.offset
-        read = [
-            entry for entry in _own(entries_from(path, begin), each) if entry.offset < each.read_to
-        ]
-        return next_request_tokens(head, project(read), each.post_tokens)
+        sent = takewhile(lambda entry: entry.offset < each.read_to, self._entries(each, begin))
+        return next_request_tokens(overhead, project(before), project([*sent]), each.post_tokens)
 
+    def _entries(self, each: Unanswered, start: int = 0) -> Iterator[Entry]:
+        """Read a context's entries; a session's file has sidechains of agents (up to 2.0)."""
+        from .transcripts.conversation import entries_from
 
-def _own(entries: Iterable[Entry], each: Unanswered) -> Iterator[Entry]:
-    """Leave out the sidechains of a session's file: they are agents' (clients up to 2.0)."""
-    return (entry for entry in entries if each.kind is FileKind.AGENT or not entry.sidechain)
+        read = entries_from(self._folder.projects / each.path, start)
+        is_agent = each.kind is FileKind.AGENT
+        return (entry for entry in read if is_agent or not entry.sidechain)
 
 
 def _until_answered(entries: Iterable[Entry], before: int) -> list[Entry]:

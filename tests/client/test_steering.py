@@ -113,8 +113,8 @@ def test_what_the_client_shows_the_model_of_it_again_is_short_and_its_cost_is_to
     assert all(each["text"].strip('"') in asked for each in told["steered"])
     request = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
     assert request.count(STEER) == 1, "the client's echo of what the hook said"
-    echo = request.partition(STEER)[2].partition("</local-command-stdout>")[0]
-    assert most_tokens(echo) <= 1_000 + CLOSE
+    echo = request.partition(STEER)[2].partition("PostCompact [")[0]
+    assert most_tokens(json.loads(f'"{echo}"')) <= 1_000 + CLOSE
 
 
 def test_a_file_that_the_client_names_again_is_not_forgotten(lab: Lab) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.collect import Collector
@@ -32,16 +32,16 @@ LAST = 20
 
 
 def snapshot(tokens: int, at: int, offset: int = 0) -> StatusSnapshot:
-    fields: dict[str, object] = dict.fromkeys(StatusSnapshot.__struct_fields__)
+    fields: dict[str, Any] = dict.fromkeys(StatusSnapshot.__struct_fields__)
     fields |= {"offset": offset, "at": START_MS + at * 1000, "session_id": SESSION, "model": "m"}
     counts = {"input_tokens": 0, "cache_creation_tokens": 0, "cache_read_tokens": tokens}
-    return StatusSnapshot(**(fields | counts | {"output_tokens": 7}))  # type: ignore[arg-type]
+    return StatusSnapshot(**(fields | counts | {"output_tokens": 7}))
 
 
 def measurement(tokens: int, at: int) -> Measurement:
-    fields: dict[str, object] = dict.fromkeys(Measurement.__struct_fields__)
+    fields: dict[str, Any] = dict.fromkeys(Measurement.__struct_fields__)
     fields |= {"offset": 0, "at": START_MS + at * 1000, "kind": "session.measure", "detail": "{}"}
-    return Measurement(**(fields | {"session_id": SESSION, "context_tokens": tokens}))  # type: ignore[arg-type]
+    return Measurement(**(fields | {"session_id": SESSION, "context_tokens": tokens}))
 
 
 class Told:
