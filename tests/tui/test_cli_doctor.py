@@ -99,6 +99,7 @@ def test_all_is_well(scanned: Places) -> None:
         "recovery locks",
         "done by itself",
         "saves",
+        "project policies",
         "troubles",
         "disk",
         "hook log",
