@@ -39,7 +39,7 @@ class Told:
             db.commit()
 
     def _recognise(self, db: sqlite3.Connection) -> None:
-        """Name the copies' inodes: the store would read new files again."""
+        """Name the copies' inodes and changes: the store would read new files again."""
         names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
         for name in names:
             columns = {row[1] for row in db.execute(f"PRAGMA table_info({name})")}
@@ -48,8 +48,11 @@ class Told:
             for (path,) in db.execute(f"SELECT DISTINCT path FROM {name}").fetchall():
                 file = self.places.folder.projects / path
                 if file.exists():
-                    inode = file.stat().st_ino
-                    db.execute(f"UPDATE {name} SET inode = ? WHERE path = ?", [inode, path])
+                    status = file.stat()
+                    db.execute(f"UPDATE {name} SET inode = ? WHERE path = ?", [status.st_ino, path])
+                    if "ctime_ns" in columns:
+                        changed = [status.st_ctime_ns, path]
+                        db.execute(f"UPDATE {name} SET ctime_ns = ? WHERE path = ?", changed)
 
 
 def tell(top: Path, now: datetime, pid: int) -> Told:
