@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..core.material import Counter, Thought
 
 
-WINDOW_BYTES: Final = 24_000_000
+WINDOW_BYTES: Final = 12_000_000
 """Of a transcript above `LARGEST_BYTES` so much of its end is read, in about a second. A full
 window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
 

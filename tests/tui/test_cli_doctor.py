@@ -37,10 +37,10 @@ SESSION = "0a000000-0000-4000-8000-000000000001"
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    """A folder with one session and one bad line, and no store yet."""
+    """A folder with one session, and no store yet."""
     project = tmp_path / "claude" / "projects" / "-home-dev-x"
     project.mkdir(parents=True)
-    (project / f"{SESSION}.jsonl").write_text('{"type":"ai-title","aiTitle":"x"}\n{torn\n')
+    (project / f"{SESSION}.jsonl").write_text('{"type":"ai-title","aiTitle":"x"}\n')
     return Places(tmp_path / "claude", tmp_path / "state" / "ctxtop.db", chosen=True)
 
 
@@ -76,6 +76,23 @@ def the_wrong_one(found: list[Check]) -> Check:
     return check
 
 
+def test_a_broken_file_is_never_ticked(places: Places) -> None:
+    path = places.folder.projects / "-home-dev-x" / f"{SESSION}.jsonl"
+    path.write_text('{"type":"ai-title","aiTitle":"x"}\n{torn\n')
+    found = the_wrong_one(scan_and_check_all(places))
+    assert (found.name, found.detail) == ("bad lines", "1 line set aside")
+
+
+def test_an_agent_without_its_session_is_never_ticked(places: Places) -> None:
+    lines = [user(), assistant()]
+    write(places.folder.projects / "-home-dev-x" / SESSION / "subagents" / "agent-a1.jsonl", lines)
+    write(places.folder.projects / "-home-dev-x" / "gone" / "subagents" / "agent-a2.jsonl", lines)
+    found = the_wrong_one(scan_and_check_all(places))
+    assert found.name == "orphans"
+    assert "1 agent" in found.detail
+    assert "agent-a2" in found.detail
+
+
 def test_all_is_well(scanned: Places) -> None:
     found = check_all(scanned)
 
@@ -88,6 +105,7 @@ def test_all_is_well(scanned: Places) -> None:
         "clock",
         "store",
         "bad lines",
+        "orphans",
         "unknown types",
         "ignored types",
         "settings",
@@ -113,7 +131,7 @@ def test_all_is_well(scanned: Places) -> None:
         "terminal",
         "versions",
     ]
-    assert named(found, "bad lines").detail == "1 line set aside"
+    assert named(found, "bad lines").detail == "none"
 
 
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:
@@ -339,6 +357,8 @@ class Bad(NamedTuple):
 def test_every_line_that_was_set_aside_is_listed(
     places: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    transcript = places.folder.projects / "-home-dev-x" / f"{SESSION}.jsonl"
+    transcript.write_text('{"type":"ai-title","aiTitle":"x"}\n{torn\n')
     tell(places.store, "Stop", session_id=SESSION)
     with log_file(places.store).open("ab") as file:
         file.write(b"{torn\n")

@@ -167,8 +167,9 @@ def _bad_lines(db: sqlite3.Connection) -> Check:
     count = queries.counts(db)["bad_lines"]
     if not count:
         return well("bad lines", "none")
-    detail = f"{plural(count, 'line')} set aside; the rest of their files was read"
-    return wrong("bad lines", detail, "`ctxtop scan --bad` lists them")
+    return wrong(
+        "bad lines", f"{plural(count, 'line')} set aside", "`ctxtop scan --bad` lists them"
+    )
 
 
 def _orphans(db: sqlite3.Connection) -> Check:
