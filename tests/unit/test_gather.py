@@ -160,7 +160,7 @@ def test_the_words_around_a_summary_of_the_clients_are_not_quoted() -> None:
     assert quoted.text == "1. Primary Request and Intent: mend the decoder."
 
 
-def test_names_are_those_of_the_work_the_errors_and_the_person() -> None:
+def test_names_are_those_of_the_work_the_errors_the_person_and_the_model() -> None:
     names = texts(
         facts(
             asked("Look at load_config first."),
@@ -170,19 +170,13 @@ def test_names_are_those_of_the_work_the_errors_and_the_person() -> None:
             returned("Bash", "2", "parse_error_line raised\n`want` 3 `sort` 4", failed=True),
             called("Bash", "3", command="ls"),
             returned("Bash", "3", "printed_by_tool_only and `want` and `sort`"),
-            answered("I compared `want` with `sort` in passing_mention here."),
+            answered("I compared `want` with `sort` in rank_hits here."),
         ),
         Part.NAME,
     )
 
-    assert {"load_config", "read_index", "parse_error_line"} <= set(names)
-    assert not {"want", "sort", "printed_by_tool_only", "passing_mention"} & set(names)
-
-
-def test_a_name_that_is_referred_to_again_matters() -> None:
-    found = facts(asked("Go."), answered("see keep_alive_ms"), answered("keep_alive_ms is 9"))
-
-    assert "keep_alive_ms" in texts(found, Part.NAME)
+    assert {"load_config", "read_index", "parse_error_line", "rank_hits"} <= set(names)
+    assert not {"want", "sort", "printed_by_tool_only"} & set(names)
 
 
 def test_the_next_step_is_a_todo_an_announcement_a_question_or_the_request() -> None:
