@@ -32,14 +32,14 @@ LAST = 20
 
 
 def snapshot(tokens: int, at: int, offset: int = 0) -> StatusSnapshot:
-    fields: dict[str, Any] = {name: None for name in StatusSnapshot.__struct_fields__}
+    fields: dict[str, Any] = dict.fromkeys(StatusSnapshot.__struct_fields__)
     fields |= {"offset": offset, "at": START_MS + at * 1000, "session_id": SESSION, "model": "m"}
     fields |= {"input_tokens": 0, "cache_creation_tokens": 0, "cache_read_tokens": tokens}
     return StatusSnapshot(**(fields | {"output_tokens": 7}))
 
 
 def measurement(tokens: int, at: int) -> Measurement:
-    fields: dict[str, Any] = {name: None for name in Measurement.__struct_fields__}
+    fields: dict[str, Any] = dict.fromkeys(Measurement.__struct_fields__)
     fields |= {"offset": 0, "at": START_MS + at * 1000, "kind": "session.measure", "detail": "{}"}
     return Measurement(**(fields | {"session_id": SESSION, "context_tokens": tokens}))
 
