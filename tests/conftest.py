@@ -71,6 +71,12 @@ def child_env() -> dict[str, str]:
 
 
 @pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks that no other test, and nothing of this machine's user, holds."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ".user"))
+
+
+@pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine of the test's own: no administrator's settings, no staging folders."""
     own = tmp_path / "machine"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
+from unittest.mock import patch
 
 from ctxtop.core.compaction.receipts import Mode
 
@@ -37,7 +39,11 @@ STORIES: Final[dict[Mode, list[list[Act]]]] = {
 def in_memory() -> Iterator[Path]:
     """A folder that no disk is waited for, where there is one."""
     memory = Path("/dev/shm")
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+    # The locks that all of a user's ctxtops share are not this machine's user's here.
+    with (
+        TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        patch.dict(os.environ, {"XDG_STATE_HOME": f"{folder}/user"}),
+    ):
         yield Path(folder)
 
 

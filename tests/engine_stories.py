@@ -294,7 +294,7 @@ class Story:
             self._settle()
 
     def _settle(self) -> None:
-        with locked(self.subject.state, SESSION):
+        with locked(self.subject, SESSION):
             settle(self.subject.state, SESSION, self.path, self.target)
 
     def _finish(self) -> None:

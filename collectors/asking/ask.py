@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ...core.compaction.subject import SESSION_LOCK
+from ...core.user_lock import HeldError, user_lock
 from ..registry import open_sessions, read_clients
 from ..transcripts.ends import last_version
 from . import by_cli, by_plugin, by_tmux
@@ -17,7 +20,7 @@ from .pane import find_pane
 from .receipts import Asking, clean_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from ...core.store.facts import LiveSession
@@ -50,13 +53,24 @@ class Subject(msgspec.Struct, frozen=True):
     """Called before the client is started; raises NotRunError where it must not be."""
 
 
+@contextmanager
+def _alone(subject: Subject) -> Iterator[None]:
+    """Keep out whatever else would change the transcript, of another store too."""
+    try:
+        with user_lock(SESSION_LOCK, subject.transcript.parent, subject.session_id):
+            yield
+    except HeldError:
+        why = "another ctxtop changes this session: wait for it"
+        raise NotCompactedError(Why.LIVE, why) from None
+
+
 def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
     """Ask and wait until the transcript has a new boundary.
 
     Raises NotCompactedError where it has none, OSError where a file cannot be used.
     """
     began = time.monotonic()
-    with locked(subject.store, subject.session_id):
+    with locked(subject.store, subject.session_id), _alone(subject):
         clean_up(subject.store)
         asking = Asking(subject.store, subject.session_id, text)
         try:

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .plugin_copy import remove_plugin, write_plugin
+from ...core.user_lock import HeldError, user_lock
+from .plugin_copy import read_plugin, remove_plugin, write_plugin
 from .receipts import Records, sha256
+from .refused import ChangedError, NotSafeError
 from .settings_file import write_settings_file
 
 if TYPE_CHECKING:
     from .plan import Plan
 
 
+KIND: Final = "install"
+
+WAIT_S: Final = 5.0
+"""For another ctxtop that installs at the same time; it takes a few milliseconds."""
+
+
 def carry_out(plan: Plan, store: Path) -> Path | None:
     """Write what was planned; give the backup of the settings, None where there were none.
 
-    Raises NotSafeError where the settings were changed meanwhile, OSError where something
-    cannot be written.
+    Raises NotSafeError where the settings or the plugin were changed meanwhile, or where another
+    ctxtop installs, OSError where something cannot be written.
     """
+    try:
+        with user_lock(KIND, plan.folder, wait_s=WAIT_S):
+            _check_plugin(plan)
+            return _write(plan, store)
+    except HeldError:
+        why = f"another ctxtop installs into {plan.folder}: run it again when that is done"
+        raise NotSafeError(why) from None
+
+
+def _check_plugin(plan: Plan) -> None:
+    """Look whether the plugin is as it was when it was planned; the settings' file is, too."""
+    names = {*plan.plugin_before, *plan.plugin_after}
+    if names and (read_plugin(plan.folder, names) or {}) != dict(plan.plugin_before):
+        raise ChangedError(f"{plan.folder} was changed meanwhile: run it again")
+
+
+def _write(plan: Plan, store: Path) -> Path | None:
     records = Records(store, plan.file.real)
     backup = records.backup(plan.file.data) if plan.file.data is not None else None
     _back_up_edited(plan, records)

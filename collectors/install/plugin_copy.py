@@ -19,10 +19,10 @@ from ctxtop import __version__
 from ..plugin.exchange import asking_folder
 from ..regular import open_regular
 from .refused import NotSafeError
-from .settings_file import write_new
+from .settings_file import LEFTOVER, resolve, write_new
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from .wanted import Handler
@@ -50,7 +50,7 @@ def skills_folder(config_dir: Path) -> Path:
     Raises NotSafeError where it leads out of the user's folders.
     """
     folder = config_dir / SKILLS
-    real = folder.resolve()
+    real = resolve(folder)
     if not any(real.is_relative_to(root.resolve()) for root in (config_dir, Path.home())):
         raise NotSafeError(f"{folder} is a link to {real}, outside of your folders")
     return real
@@ -84,7 +84,7 @@ def read_plugin(folder: Path, older: Iterable[str] = ()) -> dict[str, bytes] | N
     found = {
         name: data for name in {*_names(), *older} if (data := _read(folder / name)) is not None
     }
-    if not is_ours(found):
+    if not is_ours(found) and not _is_half_of_ours(folder, {*_names(), *older}):
         raise NotSafeError(f"{folder} holds another plugin than ctxtop's: move it away")
     return found
 
@@ -92,6 +92,20 @@ def read_plugin(folder: Path, older: Iterable[str] = ()) -> dict[str, bytes] | N
 def is_ours(found: Mapping[str, bytes]) -> bool:
     """Say whether these files are a plugin of ours."""
     return manifest(found).get("name") == NAME
+
+
+def _is_half_of_ours(folder: Path, names: Container[str]) -> bool:
+    """Say whether what stands there is what a crash left: our files alone, without the manifest.
+
+    The manifest is written last and removed first.
+    """
+    if (folder / MANIFEST).exists():
+        return False
+    return all(
+        each.relative_to(folder).as_posix() in names or LEFTOVER.fullmatch(each.name)
+        for each in folder.rglob("*")
+        if not each.is_dir()
+    )
 
 
 def manifest(found: Mapping[str, bytes]) -> dict[str, Any]:
@@ -114,6 +128,9 @@ def remove_plugin(folder: Path, names: Mapping[str, object]) -> None:
     """Remove these files and the folders that are empty then; what a person added stays."""
     for name in sorted(names, key=lambda each: each != MANIFEST):
         (folder / name).unlink(missing_ok=True)
+    for place in folder.rglob("*"):
+        if LEFTOVER.fullmatch(place.name):
+            place.unlink(missing_ok=True)
     for place in sorted(folder.rglob("*"), reverse=True):
         if place.is_dir() and not place.is_symlink():
             _remove_empty(place)

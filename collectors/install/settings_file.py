@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from ...core.file_attributes import copy_attributes
 from ..regular import open_regular
 from ..surroundings.settings import LARGEST
-from .refused import NotSafeError
+from .refused import ChangedError, NotSafeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,9 @@ class Access:
 
 
 OWN: Final = Access()
+
+LEFTOVER: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
+"""How a file is named while it is written; one that stays is what a crash left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
     link out of the roots, larger than settings are, or somebody else's; OSError where it
     cannot be read.
     """
-    real = _resolve(path)
+    real = resolve(path)
     link = path.is_symlink() or _is_below_link(path, roots)
     if link and not any(real.is_relative_to(root.resolve()) for root in roots):
         raise NotSafeError(f"{path} is a link to {real}, outside of your folders: name that file")
@@ -139,7 +143,7 @@ class _Temporary:
         try:
             self._target.hardlink_to(self.path)
         except FileExistsError:
-            raise NotSafeError(f"{self._target} was made meanwhile: run it again") from None
+            raise ChangedError(f"{self._target} was made meanwhile: run it again") from None
         except OSError:
             # A file system without hard links.
             self.path.replace(self._target)
@@ -176,10 +180,11 @@ def _grant(descriptor: int, access: Access) -> None:
     os.fchmod(descriptor, mode)
 
 
-def _resolve(path: Path) -> Path:
+def resolve(path: Path) -> Path:
+    """Follow a path's links; raises NotSafeError where they lead in a circle."""
     try:
         return path.resolve()
-    except RuntimeError as error:  # a loop of links, before Python 3.13
+    except RuntimeError as error:  # before Python 3.13
         raise NotSafeError(f"{path} is a loop of links: remove it") from error
 
 
@@ -211,7 +216,7 @@ def _check_unchanged(file: SettingsFile) -> None:
     except FileNotFoundError:
         data = None
     if data != file.data:
-        raise NotSafeError(f"{file.path} was changed meanwhile: run it again")
+        raise ChangedError(f"{file.path} was changed meanwhile: run it again")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -48,7 +48,7 @@ def apply_plan(plan: Plan, mode: Mode, subject: Subject, tell: Tell = untold) ->
     """
     _require_plan(plan, mode, subject)
     carry_out = {Mode.FORK: _fork, Mode.IN_PLACE: _in_place, Mode.APPEND: _append}[mode]
-    with locked(subject.state, subject.session_id):
+    with locked(subject, subject.session_id):
         settle(subject.state, subject.session_id, subject.transcript)
         _require_new(plan, mode, subject)
         try:

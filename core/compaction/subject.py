@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ..user_lock import HeldError, user_lock
 from .files import FILE_MODE, make_folder
 from .fork import AGENTS
 from .plan import Refusal
@@ -69,11 +70,31 @@ class Subject:
 
 
 @contextmanager
-def locked(state: Path, session_id: str) -> Iterator[None]:
+def locked(subject: Subject, session_id: str) -> Iterator[None]:
     """Hold a session's lock, and with it that of its forks; a process that ends lets go of it.
 
-    Raises NotAppliedError where another process holds it, OSError.
+    It is held in our own folder, which all of the store share, and for the transcript, which
+    those of other stores may change too. Raises NotAppliedError where another process holds one
+    of them, OSError.
     """
+    with _of_store(subject.state, session_id):
+        try:
+            with user_lock(SESSION_LOCK, subject.transcript.parent, session_id):
+                yield
+        except HeldError:
+            raise _held() from None
+
+
+SESSION_LOCK: Final = "session"
+"""The kind of the lock of a transcript, which is named by its folder and session."""
+
+
+def _held() -> NotAppliedError:
+    return refuse(Stop.LIVE, "locked", "another ctxtop changes this session", "wait for it")
+
+
+@contextmanager
+def _of_store(state: Path, session_id: str) -> Iterator[None]:
     folder = state / "locks"
     make_folder(folder)
     descriptor = os.open(folder / f"{session_id}.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
@@ -81,9 +102,7 @@ def locked(state: Path, session_id: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise refuse(
-                Stop.LIVE, "locked", "another ctxtop changes this session", "wait for it"
-            ) from None
+            raise _held() from None
         yield
     finally:
         os.close(descriptor)

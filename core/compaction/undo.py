@@ -60,7 +60,7 @@ def undo(receipt_id: str, operations: int | Collection[int] | None, subject: Sub
             Stop.NOTHING, "receipt", f"no receipt {receipt_id} can be read",
             "see `ctxtop receipts --check`",
         )  # fmt: skip
-    with locked(subject.state, receipt.session_id):
+    with locked(subject, receipt.session_id):
         settle(subject.state, receipt.session_id, subject.transcript)
         found = receipts.find(receipt.receipt_id)
         if not found or found[0].now is None:

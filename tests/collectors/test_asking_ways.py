@@ -20,6 +20,8 @@ from ctxtop.collectors.asking.boundary import BoundaryWatch
 from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
 from ctxtop.collectors.asking.receipts import receipts
 from ctxtop.collectors.plugin import exchange, module
+from ctxtop.core.compaction.subject import SESSION_LOCK
+from ctxtop.core.user_lock import user_lock
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
@@ -488,3 +490,8 @@ def test_two_at_once_ask_one_at_a_time(
         thread.join()
     assert sum(isinstance(each, Outcome) for each in found) == 1
     assert {each.why for each in found if isinstance(each, NotCompactedError)} == {Why.LIVE}
+
+
+def test_a_session_that_another_store_changes_is_not_asked(subject: Subject) -> None:
+    with user_lock(SESSION_LOCK, subject.transcript.parent, SESSION):
+        assert refused(subject).why is Why.LIVE

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from ctxtop.collectors.install.difference import difference
 from ctxtop.collectors.install.places import SettingsScope, place_of
 from ctxtop.collectors.install.plan import Plan, plan_install, plan_uninstall
 from ctxtop.collectors.install.receipts import KEPT, Records, install_folder
-from ctxtop.collectors.install.refused import NotSafeError
+from ctxtop.collectors.install.refused import ChangedError, NotSafeError
 from ctxtop.collectors.install.settings_file import write_new
 from ctxtop.collectors.install.status import State, Status, read_status
 from ctxtop.collectors.install.wanted import RECORDED, Wanted
@@ -694,3 +696,83 @@ def test_status_tells_of_a_plugin_of_another_version(home: Home) -> None:
     manifest.write_text(manifest.read_text().replace(__version__, "0.0.9"))
     assert f"the plugin is of ctxtop 0.0.9, this is {__version__}" in problems(home)
     assert not home.plan(form="plugin").changes_nothing
+
+
+def test_two_that_install_and_uninstall_at_once_leave_all_or_nothing(
+    home: Home, child_env: dict[str, str]
+) -> None:
+    words = ["--config-dir", str(home.config), "--db", str(home.store), "--yes"]
+    env = child_env | {"HOME": str(home.top / "home")}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "ctxtop", "hooks", what, *words],
+            env=env,
+            cwd=home.project,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for what in ("install", "uninstall") * 3
+    ]
+    for process in running:
+        _, told = process.communicate(timeout=120)
+        assert b"Traceback" not in told
+        assert process.returncode in {0, 2}, told
+
+    assert home.status().state in {State.CLEAN, State.ABSENT}
+    home.install(form="plugin") if home.status().state is State.ABSENT else None
+    assert home.status().state is State.CLEAN
+    home.uninstall()
+    assert home.status().state is State.ABSENT
+
+
+@pytest.mark.parametrize("what", ["install", "uninstall"])
+def test_half_a_plugin_that_a_crash_left_is_repaired(home: Home, what: str) -> None:
+    home.install(form="plugin")
+    (home.plugin / ".claude-plugin" / "plugin.json").unlink()
+    (home.plugin / "hooks" / ".hooks.json.0123456789ab.ctxtop").write_bytes(b"{")
+    if what == "install":
+        home.install(form="plugin")
+        assert home.status().state is State.CLEAN
+    home.uninstall()
+
+    assert home.status().state is State.ABSENT
+    assert not home.plugin.exists()
+
+
+def test_a_folder_with_a_strangers_file_and_no_manifest_is_not_ours(home: Home) -> None:
+    (home.plugin / "hooks").mkdir(parents=True)
+    (home.plugin / "hooks" / "mine.js").write_bytes(b"1")
+
+    with pytest.raises(NotSafeError, match="another plugin"):
+        home.plan(form="plugin")
+
+
+def test_a_plugin_that_changed_since_it_was_planned_is_left_alone(home: Home) -> None:
+    plan = home.plan(form="plugin")
+    home.install(form="plugin")
+
+    with pytest.raises(ChangedError, match="meanwhile"):
+        carry_out(plan, home.store)
+    assert home.status().state is State.CLEAN
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall", "status"])
+def test_settings_that_are_linked_to_themselves_are_one_line(
+    home: Home, child_env: dict[str, str], command: str
+) -> None:
+    home.settings.symlink_to(home.settings.name)
+    yes = [] if command == "status" else ["--yes"]
+    words = ["--config-dir", str(home.config), "--db", str(home.store), *yes]
+    ended = subprocess.run(
+        [sys.executable, "-m", "ctxtop", "hooks", command, *words],
+        env=child_env | {"HOME": str(home.top / "home")},
+        cwd=home.project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "Traceback" not in ended.stderr
+    if yes:
+        assert ended.stderr == f"ctxtop: {home.settings} is a loop of links: remove it\n"
+        assert ended.returncode == 4

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Harm, Operation, Remove, Replace
 from ctxtop.core.compaction.receipts import Mode, Receipts, State
 from ctxtop.core.compaction.refused import NotAppliedError, Stop
+from ctxtop.core.compaction.subject import locked
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.user_lock import user_lock
 
 from ..sessions_on_disk import (
     at_rest,
@@ -358,3 +362,46 @@ def test_a_summary_is_taken_back_when_what_stands_before_it_was_taken_back_first
     assert subject.transcript.read_bytes()[: len(DATA)] == DATA
     assert [each for each, _ in said(subject.transcript)][-1] == json.loads(tail)["uuid"]
     assert masked_texts(subject.transcript) == 0
+
+
+def test_two_stores_exclude_each_other_at_a_session(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path, DATA)
+    other = replace(subject, state=tmp_path / "another store")
+    with locked(other, SESSION):
+        with pytest.raises(NotAppliedError) as caught:
+            apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+        assert caught.value.refusals[0].check == "locked"
+        assert subject.transcript.read_bytes() == DATA
+        with locked(other, "another session"):
+            pass
+
+    receipt = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    with locked(other, SESSION), pytest.raises(NotAppliedError) as caught:
+        undo(receipt.receipt_id, None, subject)
+    assert caught.value.refusals[0].check == "locked"
+    undo(receipt.receipt_id, None, subject)
+    assert subject.transcript.read_bytes() == DATA
+    assert list(subject.transcript.parent.glob("*lock*")) == []
+
+
+def test_a_link_to_the_folder_names_the_same_session(tmp_path: Path) -> None:
+    subject = at_rest(tmp_path / "real", DATA)
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
+    relative = subject.transcript.relative_to(tmp_path / "real")
+    other = replace(subject, state=tmp_path / "b", transcript=tmp_path / "link" / relative)
+
+    with locked(other, SESSION), pytest.raises(NotAppliedError), locked(subject, SESSION):
+        pass
+
+
+def test_a_process_that_ends_lets_go_of_the_lock(tmp_path: Path, child_env: dict[str, str]) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from ctxtop.core.user_lock import user_lock\n"
+        "with user_lock('session', Path(sys.argv[1]), 'x'): os.kill(os.getpid(), 9)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    ended = subprocess.run(words, env=child_env, check=False)
+    assert ended.returncode == -9
+
+    with user_lock("session", tmp_path, "x"):
+        pass

@@ -80,6 +80,8 @@ def test_a_client_that_holds_the_file_open(
     """Where leases are known it is refused; else until the watch ends nothing of it is lost."""
     if knowing == "watch":
         monkeypatch.setattr(lease, "_is_granted", lambda *_: False)
+    # The folder of the user's locks is made once.
+    _apply_with(tmp_path, Faults())
     counted = Faults()
     _apply_with(tmp_path, counted)
     unwatched = counted.log.index(next(each for each in counted.log if ".old." in each[1])) + 1

@@ -151,6 +151,10 @@ def status(context: click.Context, *, project: Path | None) -> int:
     return FAILED if record["state"] == State.FAULTY else DONE
 
 
+TRIES: Final = 5
+"""Plans that are made where others install at the same time; two of them need two."""
+
+
 def _carry_out(
     context: click.Context,
     make: Callable[[], Plan],
@@ -158,10 +162,11 @@ def _carry_out(
     *,
     dry_run: bool,
     yes: bool,
+    tries: int = TRIES,
 ) -> int:
     from ...collectors.install.carry_out import carry_out
     from ...collectors.install.difference import difference
-    from ...collectors.install.refused import NotSafeError
+    from ...collectors.install.refused import ChangedError, NotSafeError
     from .hooks_lines import plan_record
 
     try:
@@ -180,6 +185,12 @@ def _carry_out(
         if not yes and not _agreed(plan, is_json=is_json):
             return USAGE
         backup = carry_out(plan, places.store)
+    except ChangedError as error:
+        if yes and tries > 1:
+            # Another ctxtop was faster, which nobody has to be asked about again.
+            return _carry_out(context, make, places, dry_run=dry_run, yes=yes, tries=tries - 1)
+        say(str(error))
+        return UNSAFE
     except NotSafeError as error:
         say(str(error))
         return UNSAFE
@@ -229,10 +240,11 @@ def _places_of(places: Places, project: Path | None) -> list[Place]:
     from ...collectors.install.places import SettingsScope, place_of
 
     folder = (project or Path.cwd()).absolute()
-    found: dict[Path, Place] = {}
+    found: dict[str, Place] = {}
     for scope in _SCOPES:
         place = place_of(SettingsScope(scope), places.config_dir, folder)
-        found.setdefault(place.settings.resolve(), place)
+        # Unlike Path.resolve it takes a loop of links, of which the plan says what is wrong.
+        found.setdefault(os.path.realpath(place.settings), place)
     return list(found.values())
 
 

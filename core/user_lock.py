@@ -1,0 +1,68 @@
+"""Locks that all ctxtops of one user share, whichever store they use.
+
+They stand in the user's state folder and are named by what they are of, so that nothing is left
+in Claude Code's folder. The system lets go of them where a process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+STEP_S: Final = 0.05
+"""Between two tries."""
+
+_OPEN: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class HeldError(Exception):
+    """Another process, or another thread of this one, holds the lock."""
+
+
+def locks_folder() -> Path:
+    """Name the folder of the user's locks."""
+    from platformdirs import user_state_path
+
+    return user_state_path("ctxtop") / "locks"
+
+
+@contextmanager
+def user_lock(kind: str, place: Path, name: str = "", wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file or folder, however it is named; `name` is of what in it.
+
+    Raises HeldError where somebody holds it for longer than `wait_s` seconds, OSError where the
+    lock's file cannot be used.
+    """
+    of = f"{place.resolve()}\0{name}".encode("utf-8", "surrogateescape")
+    mark = hashlib.blake2b(of, digest_size=12).hexdigest()
+    folder = locks_folder()
+    folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    descriptor = os.open(folder / f"{kind}-{mark}.lock", _OPEN, FILE_MODE)
+    try:
+        _lock(descriptor, time.monotonic() + wait_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, until: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise HeldError from None
+            time.sleep(STEP_S)
+        else:
+            return
