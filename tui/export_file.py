@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..core.redaction import redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,14 +37,19 @@ def named_path(typed: str, base: Path) -> Path:
     return path
 
 
-def write_export(path: Path, parts: Iterable[str], *, replacing: bool = False) -> int:
+def write_export(
+    path: Path, parts: Iterable[str], *, replacing: bool = False, redacting: bool = True
+) -> int:
     """Write a file for the user alone and give its bytes; raises ExportError.
 
-    Another file is replaced only where that was asked for, a link never.
+    Secrets are replaced by what they are, unless `redacting` is False. Another file is
+    replaced only where that was asked for, a link never.
     """
     try:
         _look(path, replacing=replacing)
-        return _write(path, parts, replacing=replacing)
+        # Whole: a private key has many lines.
+        texts = [redact("".join(parts))] if redacting else parts
+        return _write(path, texts, replacing=replacing)
     except FileExistsError as error:
         raise ThereAlreadyError(f"{path} is there already: name another file") from error
     except OSError as error:

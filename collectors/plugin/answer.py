@@ -98,7 +98,14 @@ def words_for(call: Call, replies: Iterable[Reply]) -> str:
 
 
 def _joined(texts: Iterable[str]) -> str:
+    """Join what is handed to a model: without what nobody sees, and without secrets."""
     whole = "\n\n".join(text.strip() for text in texts if text.strip())
+    if whole:
+        # Most events end without a word: nothing is imported for them.
+        from ...core.redaction import redact
+        from ..clean import clean_text
+
+        whole = redact(clean_text(whole))
     return whole if len(whole) <= REPLY_CHARS else whole[: REPLY_CHARS - len(_CUT)] + _CUT
 
 

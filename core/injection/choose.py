@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..redaction import redact
 from . import stages
 from .bound import most_tokens
 from .frame import CONTEXT_CHARS, HEAD, entry, source_of, together
@@ -118,7 +119,7 @@ class _Selection:
         for pick in self.picks:
             past = pick.past
             source = source_of(past.agent_type, past.agent_id, past.at)
-            text = entry(source, pick.reason, pick.text)
+            text = entry(source, pick.reason, redact(pick.text))
             found = Entry(
                 pick.stage, pick.reason, text, most_tokens(text), past.session_id, past.agent_id
             )
@@ -130,7 +131,7 @@ class _Selection:
         if own:
             lines = task_lines(own, self._start.plan, self._limits.task_desc, self._limits.plan)
             reason = f"assigned to {self._start.agent_type}"
-            text = entry("Tasks", reason, "\n".join(lines))
+            text = entry("Tasks", reason, redact("\n".join(lines)))
             yield Entry(Stage.TASK, reason, text, most_tokens(text), self._start.session_id)
 
     def _why_never(self, past: Past) -> str | None:

@@ -57,6 +57,15 @@ class Wanted(msgspec.Struct, frozen=True):
     allow_remote: bool = False
     label: tuple[str, ...] = ()
     resource: tuple[str, ...] = ()
+    no_redact: bool = False
+
+    def kept(self, value: Any) -> Any:  # noqa: ANN401 -- any JSON
+        """Give a value without the secrets in its texts, unless they were asked for."""
+        if self.no_redact:
+            return value
+        from ...core.redaction import redacted
+
+        return redacted(value)
 
 
 @click.command()
@@ -101,13 +110,14 @@ class Wanted(msgspec.Struct, frozen=True):
     help="Name sessions of metrics by this too; without, ids and models alone leave.",
 )
 @click.option("--resource", metavar="KEY=VALUE", multiple=True, help="An attribute for otlp.")
+@click.option("--no-redact", is_flag=True, help="Leave keys, tokens and passwords in the texts.")
 @click.pass_context
 def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- click's
     """Write what ctxtop knows for other programs.
 
     Metrics hold the live sessions and those of the last 24 hours, 200 at the most. Nothing is
     sent anywhere unless --to names the place. In a csv a text that begins as a formula does
-    (= + - @) gets an apostrophe before it.
+    (= + - @) gets an apostrophe before it. Secrets in texts are replaced by what they are.
     """
     refuse(context, as_json="`ctxtop export --format json` writes JSON")
     wanted = msgspec.convert(given, Wanted, strict=False)
@@ -171,22 +181,22 @@ def _check(context: click.Context, wanted: Wanted) -> None:
         raise click.UsageError("--output writes a file: leave --serve and --to out", context)
 
 
-def _json(found: Reading, _: Wanted) -> str:
+def _json(found: Reading, wanted: Wanted) -> str:
     from . import as_json
 
-    return as_json.dumps(_everything(found), "utf-8") + "\n"
+    return as_json.dumps(wanted.kept(_everything(found)), "utf-8") + "\n"
 
 
-def _markdown(found: Reading, _: Wanted) -> str:
+def _markdown(found: Reading, wanted: Wanted) -> str:
     from ..export.as_markdown import report
 
-    return report(_everything(found))
+    return report(wanted.kept(_everything(found)))
 
 
 def _csv(found: Reading, wanted: Wanted) -> str:
     from ..export.as_csv import table
 
-    return table(_RECORDS[wanted.what or What.SESSIONS](found))
+    return table(wanted.kept(_RECORDS[wanted.what or What.SESSIONS](found)))
 
 
 def _prometheus(found: Reading, wanted: Wanted) -> str:
@@ -277,7 +287,9 @@ def _metrics(found: Reading, wanted: Wanted) -> tuple[list[Metric], int]:
     from ..export.metrics import Measured, Named, metrics_of
     from . import records
 
-    sessions = found.sessions()
+    sessions = [
+        msgspec.structs.replace(each, title=wanted.kept(each.title)) for each in found.sessions()
+    ]
     since = min((each.started_at or found.now_ms for each in sessions), default=found.now_ms)
     spent = records.spent_by_session(found)
     measured = Measured(sessions, spent, __version__, found.now_ms, since)

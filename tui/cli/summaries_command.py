@@ -52,9 +52,16 @@ class Summaries(msgspec.Struct, frozen=True):
     help="How to print them.",
 )
 @click.option("--export", metavar="FILE", help="Write them as Markdown into a new FILE.")
+@click.option("--no-redact", is_flag=True, help="Leave keys and passwords in the Markdown.")
 @click.pass_context
 def summaries(
-    context: click.Context, *, session: str | None, search: str, form: str, export: str | None
+    context: click.Context,
+    *,
+    session: str | None,
+    search: str,
+    form: str,
+    export: str | None,
+    no_redact: bool,
 ) -> int:
     """List what agents returned, what compactions kept, and plans. Newest first."""
     options = chosen(context)
@@ -65,9 +72,9 @@ def summaries(
         listed = read_summaries(found, words, found.session_id(session))
         say_all(listed.notes)
         if export is not None:
-            return _export(listed, export)
+            return _export(listed, export, redacting=not no_redact)
         if form == "markdown":
-            return _print_markdown(listed)
+            return _print_markdown(listed, redacting=not no_redact)
         what = f"summaries with {words!r}" if words.strip() else "summaries"
         where = f"of session {session}" if session else f"in {found.places.config_dir}"
         return emit(
@@ -114,15 +121,17 @@ def _lines(rows: Sequence[SummaryRow]) -> list[str]:
     return as_table.summaries(rows)
 
 
-def _print_markdown(listed: Summaries) -> int:
+def _print_markdown(listed: Summaries, *, redacting: bool) -> int:
+    from ...core.redaction import redact
     from ..summary_markdown import summaries_markdown
     from .columns import put
 
-    put("".join(summaries_markdown(listed.rows, listed.where)).removesuffix("\n").split("\n"))
+    text = "".join(summaries_markdown(listed.rows, listed.where)).removesuffix("\n")
+    put((redact(text) if redacting else text).split("\n"))
     return DONE
 
 
-def _export(listed: Summaries, named: str) -> int:
+def _export(listed: Summaries, named: str, *, redacting: bool) -> int:
     from ..export_file import ExportError, named_path, write_export
     from ..summary_markdown import summaries_markdown
 
@@ -131,7 +140,8 @@ def _export(listed: Summaries, named: str) -> int:
         return FAILED
     try:
         path = named_path(named, Path.cwd())
-        size = write_export(path, summaries_markdown(listed.rows, listed.where))
+        parts = summaries_markdown(listed.rows, listed.where)
+        size = write_export(path, parts, redacting=redacting)
     except ExportError as error:
         say(str(error))
         return FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...conversation import Piece, PieceKind
+from ...redaction import redact
 from ...summaries.budget import Budget, Summary, budget_of
 from ...summaries.earlier import earlier_facts
 from ...summaries.gather import Source, gather
@@ -102,5 +103,5 @@ def place(whole: Whole, tail: Tail, made: Summary, facts: tuple[Fact, ...]) -> O
     )
     why = f"{made.left_out} of {len(facts)} facts did not fit" if made.left_out else "all facts fit"
     return appended_operation(
-        whole, Piece(PieceKind.SUMMARY, made.text), tail.kept, LEVEL, (NAME, what, why)
+        whole, Piece(PieceKind.SUMMARY, redact(made.text)), tail.kept, LEVEL, (NAME, what, why)
     )

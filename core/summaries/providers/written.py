@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...redaction import redact
 from ..budget import Budget, Summary, most, sum_up
 from ..fact import Part, fact
 from ..verify import NAMED, flaws, missing_from
@@ -59,7 +60,7 @@ def write(
     a worse summary is no success, and changes nothing (R001-03). A good one alone is kept.
     """
     known = sum_up(facts, template, budget).facts
-    text = wording(template, known, shown(away, most), commission.most_words)
+    text = redact(wording(template, known, shown(away, most), commission.most_words))
     request = Request(text, commission.model)
     key = Key(
         commission.session_id,
