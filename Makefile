@@ -56,8 +56,9 @@ check: $(VENV)/.check ## Format, lint and types
 	$(BIN)/mypy --strict tests screenshots
 	$(BIN)/pyright
 
-prove-engine: $(VENV)/.test ## Tell over 10,000 stories of changed sessions, with a fault in each
+prove-engine: $(VENV)/.test ## Tell over 10,000 stories of changed sessions, read as many odd transcripts
 	@$(BIN)/python -m tests.prove_engine
+	@$(BIN)/python -m tests.prove_reader
 
 bench: $(VENV)/.test ## Print the benchmarks' figures
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..core.store.facts import AgentMeta
-from .clean import clean_title
+from .clean import clean_id, clean_title
 from .folder import AGENT, META
 from .regular import open_regular
 from .transcripts.lines import Count  # noqa: TC001 -- msgspec reads it
@@ -50,8 +50,8 @@ def read_meta(found: FoundFile) -> AgentMeta | None:
         agent_id=parts[-1][len(AGENT) : -len(META)],
         agent_type=clean_title(meta.spawned_agent_type or meta.agent_type or ""),
         description=clean_title(meta.description or ""),
-        tool_use_id=meta.tool_use_id,
-        parent_agent_id=meta.parent_agent_id,
+        tool_use_id=clean_id(meta.tool_use_id) if meta.tool_use_id else None,
+        parent_agent_id=clean_id(meta.parent_agent_id) if meta.parent_agent_id else None,
         depth=meta.spawn_depth or 1,
         model=clean_title(meta.model) if meta.model else None,
         finished=meta.finished,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Final
 
 TITLE_CHARS: Final = 200
@@ -14,6 +15,16 @@ TEXT_CHARS: Final = 200_000
 
 PATH_CHARS: Final = 4096
 """A path's length: Linux knows no longer one."""
+
+ID_CHARS: Final = 128
+"""An id's length: a uuid has 36, a tool call's id about 30."""
+
+WORD_CHARS: Final = 40
+"""Of a field that holds one word of a few, as a compaction's trigger: the client's longest has
+about 20."""
+
+NAME_CHARS: Final = 80
+"""Of a name that is one of many, as a model's or a tool's: the client's tools have up to 64."""
 
 _CUT: Final = "\n[… cut by ctxtop; the transcript has the rest]"
 
@@ -35,12 +46,54 @@ _MARKED: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
+# Characters that are not seen: in a terminal they hide what a text says from a person, and a
+# model reads them all the same. Three kinds are part of how people write, and stay where they do
+# their work: joiners between two emoji or two letters of a script that needs them, the choice of
+# a glyph right after what has several, and the tags that make a flag of a region.
+_EMOJI: Final = "\u00a9\u00ae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINING: Final = "\u0600-\u0dff\u1000-\u109f\u1780-\u18af\ua840-\ua87f"
+_VIRAMA: Final = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
+_IDEOGRAPHS: Final = "\u1000-\u109f\u2200-\u22ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_JOINER: Final = "\u200d"
+_JOINERS: Final = f"\u200c{_JOINER}"
+_UNSEEN: Final = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164"
+    "\ufe00-\ufe0f\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+_HIDDEN: Final = re.compile(f"[{_UNSEEN}{_JOINERS}]")
+_TAKEN_OUT: Final = re.compile(
+    "(\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f"
+    f"|(?<=[{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
+    f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+    "|(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f])"
+    f"|[{_UNSEEN}]"
+)
+_LOOSE_JOINERS: Final = re.compile(
+    f"((?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])"
+    f"|(?<=[{_JOINING}])[{_JOINERS}](?=[{_JOINING}])"
+    f"|(?<=[{_VIRAMA}]){_JOINER})"
+    f"|[{_JOINERS}]"
+)
+
+
+def without_hidden(text: str) -> str:
+    """Take out characters that nobody sees, but for those by which people write words."""
+    if text.isascii() or not _HIDDEN.search(text):
+        return text
+    # In this order: a joiner counts by what stays beside it.
+    seen = _TAKEN_OUT.sub(lambda found: found[1] or "", text)
+    return _LOOSE_JOINERS.sub(lambda found: found[1] or "", seen)
+
+
+def _strip(text: str) -> str:
+    """Take out what a terminal obeys and what nobody sees."""
+    return without_hidden(text.translate(_TABLE) if _MARKED.search(text) else text)
+
 
 def clean_text(text: str) -> str:
-    """Strip control characters, escape sequences' introducers and bidi overrides; keep lines."""
-    cleaned = text.replace("\r\n", "\n")
-    if _MARKED.search(cleaned):
-        cleaned = cleaned.translate(_TABLE)
+    """Strip what a terminal obeys, what turns the reading direction and what is hidden."""
+    cleaned = _strip(text.replace("\r\n", "\n"))
     return cleaned if len(cleaned) <= TEXT_CHARS else cleaned[:TEXT_CHARS] + _CUT
 
 
@@ -52,7 +105,33 @@ def clean_title(text: str) -> str:
 def clean_path(text: str) -> str:
     """Keep a path as it is, but for what a terminal could obey; such a one names no place."""
     path = text[:PATH_CHARS]
-    return path.translate(_TABLE | _LINES) if not path.isprintable() else path
+    return path if path.isprintable() else without_hidden(path.translate(_TABLE | _LINES))
+
+
+def clean_word(text: str) -> str:
+    """Make one short line of a field that holds one word of a few."""
+    return _short(text, WORD_CHARS)
+
+
+def clean_name(text: str) -> str:
+    """Make one line of a name, at most NAME_CHARS long."""
+    return _short(text, NAME_CHARS)
+
+
+def clean_id(text: str) -> str:
+    """Keep an id as it is; one that no client makes becomes harmless and as different as before."""
+    if len(text) <= ID_CHARS and text.isascii() and text.isprintable():
+        return text
+    cleaned = clean_title(text)
+    if len(cleaned) <= ID_CHARS and cleaned == text:
+        return text
+    mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{cleaned[: ID_CHARS - len(mark) - 1]}~{mark}"
+
+
+def _short(text: str, most: int) -> str:
+    title = clean_title(text)
+    return title if len(title) <= most else without_hidden(title[:most]).rstrip()
 
 
 @lru_cache(maxsize=512)
@@ -62,7 +141,6 @@ def _short_title(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    head = text[: 4 * TITLE_CHARS]
-    if _MARKED.search(head):
-        head = head.translate(_TABLE)
-    return " ".join(head.split())[:TITLE_CHARS]
+    title = " ".join(_strip(text[: 4 * TITLE_CHARS]).split())
+    # A cut may leave a joiner with nothing to join.
+    return title if len(title) <= TITLE_CHARS else without_hidden(title[:TITLE_CHARS]).rstrip()

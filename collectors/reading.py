@@ -32,5 +32,6 @@ def read_next(path: Path, source: SourceFile, before: TailState) -> Reading:
     read = read_tail(path, before)
     facts = read_block(source, read.block)
     if read.bad:
-        facts = msgspec.structs.replace(facts, bad=facts.bad + read.bad)
+        bad, count = facts.bad + read.bad, facts.bad_lines + len(read.bad)
+        facts = msgspec.structs.replace(facts, bad=bad, bad_lines=count)
     return Reading(read.change, read.after, facts, read.more, read.unrested)

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..core.store.database import explain, is_damage, is_passing
+from ..core.store.database import explain, is_from_damage, is_passing
+from ..core.store.writer import StoreReplacedError
 from .collect import Collector
 from .folder import Trouble
 from .mounts import is_silent
@@ -84,11 +85,14 @@ def keep_up(
                 listener.eased(place)
             writer.rest()
             watch.run()
-        except sqlite3.Error as error:
-            if is_damage(error):
+        except StoreReplacedError:
+            writer.open_again()
+            writer.claim(folder.root)
+        except Exception as error:
+            if is_from_damage(error, writer.path):
                 listener.noted(Trouble("store", writer.start_again(), "nothing is lost"))
                 writer.claim(folder.root)
-            elif is_passing(error):
+            elif isinstance(error, sqlite3.Error) and is_passing(error):
                 what, remedy = explain(error)
                 waiting = True
                 listener.troubled(Trouble(place, what, f"{remedy}; ctxtop tries again"))

@@ -241,19 +241,21 @@ class Feed:
         import sqlite3
 
         from ..collectors.folder import Trouble
-        from ..core.store.database import StoreError, is_damage
+        from ..core.store.database import StoreError, is_from_damage
 
         self._opened.wait()
         while not self._stop.is_set():
             try:
                 self._read_until_broken()
-            except sqlite3.Error as error:
-                # The writer sets a damaged store aside and makes it again; then we open that.
-                if is_damage(error) and self._writer is not None:
-                    self._writer.distrust(error)
-                self._stop.wait(TICK_S)
             except StoreError as error:
                 self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))
+                self._stop.wait(TICK_S)
+            except Exception as error:
+                # The writer sets a damaged store aside and makes it again; then we open that.
+                if is_from_damage(error, self._places.store) and self._writer is not None:
+                    self._writer.distrust(error)
+                elif not isinstance(error, sqlite3.Error):
+                    raise
                 self._stop.wait(TICK_S)
 
     def _read_until_broken(self) -> None:

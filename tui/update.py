@@ -9,7 +9,7 @@ import msgspec
 
 from ..collectors.collect import Collector
 from ..collectors.policy_files import PolicyFiles
-from ..core.store.database import StoreError, explain, is_damage
+from ..core.store.database import StoreError, explain, is_from_damage, set_aside
 from ..core.store.writer import OtherFolderError, Writer
 from .places import PlaceError
 
@@ -48,6 +48,17 @@ class Outcome(msgspec.Struct):
         """Nothing: what has ended is not told."""
 
 
+def make_again(places: Places, damage: str) -> str:
+    """Move a damaged store aside, read everything anew, and say so in one sentence.
+
+    Raises StoreError or PlaceError where the new one cannot be made.
+    """
+    aside = set_aside(places.store)
+    if places.exists:
+        bring_up_to_date(places)
+    return f"the store {places.store} was damaged ({damage}): moved to {aside.name}, made again"
+
+
 def open_store(places: Places) -> tuple[Writer, list[str]]:
     """Open the store of these places for writing; the notices say what was set aside.
 
@@ -84,8 +95,8 @@ def bring_up_to_date(
     try:
         try:
             look(Collector(places.folder, writer, outcome, files))
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
+        except Exception as error:
+            if not is_from_damage(error, places.store):
                 raise
             outcome.notices.append(writer.start_again())
             writer.claim(places.folder.root)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace
-
 from ...core.compliance.expected import skill_in_prompt
+from ...core.store.bad_rows import KEPT_A_FILE
 from ...core.store.facts import (
     BadLine,
     BoundaryFact,
@@ -19,9 +18,10 @@ from ...core.store.facts import (
     ReplyFact,
     SessionFact,
 )
-from ..clean import clean_path, clean_text, clean_title
+from ..clean import clean_path, clean_title
 from ..times import span, to_ms
 from .answers import Answers
+from .bounds import bounded
 from .in_flight import InFlight
 from .inner_agents import prompt_key
 from .line_types import TOOLS_THAT_START_AGENTS
@@ -93,12 +93,15 @@ class Gathered:
         self.stop_hooks: list[StopHookFact] = []
         self.notes: list[NoteFact] = []
         self.bad: list[BadLine] = []
+        self.bad_lines = 0
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
 
     def set_aside(self, offset: int, line: bytes, reason: str) -> None:
-        """Keep where a line stands that could not be read, and why."""
-        self.bad.append(BadLine(offset, len(line), clean_title(reason)))
+        """Count a line that could not be read; of the first ones keep where they stand, and why."""
+        self.bad_lines += 1
+        if len(self.bad) < KEPT_A_FILE:
+            self.bad.append(BadLine(offset, len(line), clean_title(reason)))
 
     def is_aside(self, line: Line) -> bool:
         """Say whether a line of a session's file belongs to an agent (clients up to 2.0)."""
@@ -108,16 +111,16 @@ class Gathered:
         """Hand over what was gathered."""
         opened_at, started_at, last_at = span(self.times)
         cost_offset, cost_usd = self.cost or (None, None)
-        return Facts(
+        facts = Facts(
             lines=self.lines,
             session=SessionFact(
                 started_at=started_at,
                 last_at=last_at,
                 opened_at=opened_at,
-                cwd=clean_path(self.cwd) or None,
+                cwd=self.cwd or None,
                 began_in=self.began_in,
                 launched_in=self.launched_in,
-                client_version=clean_title(self.version) or None,
+                client_version=self.version or None,
                 model_offset=self.model_offset,
                 cost_usd=cost_usd,
                 cost_offset=cost_offset,
@@ -146,7 +149,7 @@ class Gathered:
             stop_blocks=tuple(self.stop_blocks),
             stop_hooks=tuple(self.stop_hooks),
             notes=tuple(self.notes),
-            replies=tuple(replace(reply, text=clean_text(reply.text)) for reply in self.replies),
+            replies=tuple(self.replies),
             leaf_titles=tuple(LeafTitle(*each) for each in self.leaf_titles.items()),
             calls=self.in_flight.calls(),
             ended=self.in_flight.ended(),
@@ -154,7 +157,9 @@ class Gathered:
             bad=tuple(self.bad),
             ignored=dict(self.ignored),
             unknown=dict(self.unknown),
+            bad_lines=self.bad_lines,
         )
+        return bounded(facts)
 
     def note_root(self, cwd: str, line: memoryview) -> None:
         """Keep what the folder of a line of the main chain says of where the session began."""

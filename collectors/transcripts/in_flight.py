@@ -82,7 +82,7 @@ class InFlight:
 
     def ended(self) -> tuple[str, ...]:
         """Name the calls whose results are among these lines, and that may stand before them."""
-        return tuple(map(clean_title, self._ended))
+        return tuple(self._ended)
 
     def said(self) -> dict[str, Any]:
         """Give the fields of the session's fact."""
@@ -102,7 +102,7 @@ def _fact(call: str, offset: int, data: memoryview) -> CallFact | None:
         if block.id == call:
             return CallFact(
                 offset=offset,
-                tool_use_id=clean_title(call),
+                tool_use_id=call,
                 at=to_ms(line.timestamp),
                 name=clean_title(block.name or ""),
                 detail=_detail(block.input),

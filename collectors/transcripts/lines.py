@@ -312,13 +312,18 @@ def decode_part(raw: Raw | UnsetType, kind: type[Part]) -> Part | None:
 
 
 def decode_list(raw: Raw | UnsetType, kind: type[Part]) -> list[Part]:
-    """Decode a list of parts; empty where it is missing or of another kind."""
+    """Decode a list of parts; empty where it is missing or of another kind.
+
+    Raises NotJsonError as `decode_blocks` does.
+    """
     if raw is UNSET:
         return []
     try:
         return msgspec.json.decode(raw, type=list[kind])  # type: ignore[valid-type]
     except msgspec.ValidationError:
         return []
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from error
 
 
 def decode_word(raw: Raw | UnsetType) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
+import stat
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from .facts import join_tools
+from .health import NEWER, find_damage, has_own_schema, is_lasting, note_schema
 from .tables import MIGRATION_NAMES, MIGRATION_SET
 
 if TYPE_CHECKING:
@@ -30,6 +33,11 @@ CACHE_KIB: Final = 16 * 1024
 RESTING_CACHE_KIB: Final = 4 * 1024
 """Of pages once all is read: what comes then is little, and the system holds the file too."""
 
+ASIDES_KEPT: Final = 2
+"""Stores that were set aside and stay: two versions of ctxtop in turn make a new one each time."""
+
+_SUFFIXES: Final = ("", "-wal", "-shm")
+
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 
@@ -41,16 +49,16 @@ class StoreError(Exception):
 def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
     """Open the store for writing and bring its tables up to date.
 
-    A store that is corrupt or written by a newer version is moved aside, never
-    deleted, and made again; the second value then says so in one sentence.
+    A store that is corrupt, of another schema, written by a newer version, or that cannot
+    be migrated is moved aside and made again; the second value then says so in one sentence.
     Raises StoreError where the file cannot be opened or made.
     """
     try:
         _make_private(path)
         try:
             return _migrated(path), None
-        except (_NewerStoreError, sqlite3.DatabaseError) as error:
-            if not _is_broken(error):
+        except (_UnknownStoreError, sqlite3.Error, *_FROM_BAD_ROWS) as error:
+            if isinstance(error, sqlite3.Error) and not is_lasting(error):
                 raise
             aside = set_aside(path)
             _make_private(path)
@@ -70,6 +78,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
     Raises StoreError where there is no store that can be read.
     """
+    keep_private(path)
     try:
         connection = _patiently(lambda: _open_read_only(path))
     except sqlite3.Error as error:
@@ -97,18 +106,35 @@ def write(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def set_aside(path: Path) -> Path:
-    """Move the store and its journal out of the way, under a name of their own."""
+    """Move the store and its journal out of the way, under a name of their own.
+
+    Of those that were moved before only the newest stays beside it.
+    """
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    aside = path.with_name(f"{path.name}.aside-{stamp}")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.aside-{stamp}-{number}")
-    for suffix in ("", "-wal", "-shm"):
+    kept = _set_aside_before(path)
+    number = max((each for when, each in kept if when == stamp), default=0) + 1
+    aside = _aside(path, stamp, number)
+    for suffix in _SUFFIXES:
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(aside.with_name(aside.name + suffix))
+    for old in kept[: max(0, len(kept) + 1 - ASIDES_KEPT)]:
+        place = _aside(path, *old)
+        for suffix in _SUFFIXES:
+            place.with_name(place.name + suffix).unlink(missing_ok=True)
     return aside
+
+
+def _aside(path: Path, stamp: str, number: int) -> Path:
+    again = f"-{number}" if number > 1 else ""
+    return path.with_name(f"{path.name}.aside-{stamp}{again}")
+
+
+def _set_aside_before(path: Path) -> list[tuple[str, int]]:
+    """List the stores that were set aside by time and number, the oldest first."""
+    named = re.compile(re.escape(path.name) + r"\.aside-(\d{8}-\d{6})(?:-(\d{1,9}))?")
+    found = (named.fullmatch(each.name) for each in path.parent.iterdir())
+    return sorted((each[1], int(each[2] or 1)) for each in found if each)
 
 
 def explain(error: sqlite3.Error) -> tuple[str, str]:
@@ -122,8 +148,15 @@ def is_passing(error: sqlite3.Error) -> bool:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Say whether the store is damaged, so that only making it again can help."""
+    """Say whether SQLite found the store damaged, so that only making it again can help."""
     return _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def is_from_damage(error: BaseException, path: Path) -> bool:
+    """Say whether an error comes of a damaged store: what is in doubt is looked at whole."""
+    if isinstance(error, sqlite3.Error):
+        return is_damage(error) or (is_lasting(error) and find_damage(path) is not None)
+    return isinstance(error, _FROM_BAD_ROWS) and find_damage(path) is not None
 
 
 _MEANING: Final = {
@@ -154,26 +187,33 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(f"store {path}: {what}; {remedy}")
 
 
-class _NewerStoreError(Exception):
-    """The store has migrations that this version does not know."""
+class _UnknownStoreError(Exception):
+    """The store was not written by this version or an older one; the message says by what."""
 
 
-def _is_broken(error: Exception) -> bool:
-    if isinstance(error, _NewerStoreError):
-        return True
-    return isinstance(error, sqlite3.Error) and is_damage(error)
+_FROM_BAD_ROWS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a store raises whose rows are not what any ctxtop wrote: of another kind, of
+another schema, texts that are not UTF-8."""
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, _NewerStoreError):
-        return "written by a newer ctxtop"
-    return "damaged"
+    return str(error) if isinstance(error, _UnknownStoreError) else "damaged"
 
 
 def _make_private(path: Path) -> None:
     # Two first starts may meet here; a folder that is there keeps its mode.
     path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
+    keep_private(path)
+
+
+def keep_private(path: Path) -> None:
+    """Take others' rights to the store and its journal away; another user's file stays."""
+    for suffix in _SUFFIXES:
+        part = path.with_name(path.name + suffix)
+        with suppress(FileNotFoundError, PermissionError):
+            if stat.S_IMODE(part.stat().st_mode) & ~PRIVATE_FILE:
+                part.chmod(PRIVATE_FILE)
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
@@ -219,13 +259,15 @@ def _open_migrated(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA temp_store = MEMORY")
         applied = _applied(connection)
         if applied - set(MIGRATION_NAMES):
-            raise _NewerStoreError
+            raise _UnknownStoreError(NEWER)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         if applied != set(MIGRATION_NAMES):
             _migrate(connection)
+        elif not has_own_schema(connection):
+            raise _UnknownStoreError("of another program or schema")
     except BaseException:
         connection.close()
         raise
@@ -254,3 +296,4 @@ def _migrate(connection: sqlite3.Connection) -> None:
     # Of two first starts at once the second waits here, and finds nothing to do.
     with write(connection):
         migrations.apply(db)
+        note_schema(connection)

@@ -79,9 +79,13 @@ class ResponseFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`context_tokens` is the estimate that an edit of ctxtop wrote in the place of the API's."""
 
 
+MOST_TOOLS: Final = 1_000
+"""Tool calls of one answer that are counted; 60 were seen."""
+
+
 def join_tools(known: str, more: str) -> str:
     """Add the tool calls that are not known yet; each ends with a comma (ResponseFact.tools)."""
-    names = dict.fromkeys(f"{known}{more}".split(",")[:-1])
+    names = list(dict.fromkeys(f"{known}{more}".split(",")[:-1]))[:MOST_TOOLS]
     return "".join(f"{name}," for name in names)
 
 
@@ -420,6 +424,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     """Lines by type that are known and not needed."""
     unknown: dict[str, int] = {}
     """Lines by type that this version does not know."""
+    bad_lines: int = 0
+    """Lines that were set aside; `bad` holds the first of them."""
 
 
 class AgentMeta(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .bad_rows import add_bad_records
 from .facts import TailState
 from .log_facts import Log, LogPart, StatusSnapshot
 from .writer import StaleTailError
@@ -13,7 +14,6 @@ from .writer import StaleTailError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .facts import BadLine
     from .log_facts import AnswerItem, HookEvent, LogFacts, Measurement
     from .writer import Writer
 
@@ -63,7 +63,7 @@ class LogWriter:
             part_id = self._at(part, before)
             self._insert("hook_event", part_id, facts.events)
             self._insert("answer_item", part_id, facts.answers)
-            self._insert("log_bad_line", part_id, facts.bad)
+            add_bad_records(self._writer.connection, part_id, facts.bad)
             self._insert("measurement", part_id, facts.measurements)
             for snapshot in facts.snapshots:
                 self._save_snapshot(part_id, snapshot)
@@ -96,8 +96,8 @@ class LogWriter:
 
     def _move(self, part_id: int, part: LogPart, after: TailState) -> None:
         self._writer.connection.execute(
-            "UPDATE log_part SET name = ?, offset = ?, anchor = ?, size = ?, mtime_ns = ?"
-            " WHERE part_id = ?",
+            "UPDATE log_part SET name = ?1, offset = ?2, anchor = ?3, size = ?4, mtime_ns = ?5,"
+            " bad_lines = CASE WHEN ?2 = 0 THEN 0 ELSE bad_lines END WHERE part_id = ?6",
             [part.name, after.offset, after.anchor, after.size, after.mtime_ns, part_id],
         )
 
@@ -105,7 +105,7 @@ class LogWriter:
         self,
         table: str,
         part_id: int,
-        facts: Iterable[HookEvent | AnswerItem | Measurement | BadLine],
+        facts: Iterable[HookEvent | AnswerItem | Measurement],
     ) -> None:
         rows = [(part_id, *msgspec.structs.astuple(fact)) for fact in facts]
         if rows:

@@ -162,7 +162,7 @@ def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
-    """Transcripts' lines that were set aside: path, byte offset, length in bytes, reason."""
+    """Give the transcripts' lines set aside that are kept: path, offset, bytes, reason."""
     rows = db.execute(
         "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
         " ORDER BY path, b.offset"
@@ -272,7 +272,7 @@ _COUNTS: Final = """
 SELECT COUNT(*) AS files,
     COALESCE(SUM(offset), 0) AS bytes,
     COALESCE(SUM(lines), 0) AS lines,
-    (SELECT COUNT(*) FROM bad_line) + (SELECT COUNT(*) FROM log_bad_line) AS bad_lines,
+    COALESCE(SUM(bad_lines), 0) + (SELECT COALESCE(SUM(bad_lines), 0) FROM log_part) AS bad_lines,
     (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
 FROM file
 """

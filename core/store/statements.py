@@ -8,7 +8,6 @@ from .compliance_facts import FeedbackFact, MarkerFact, SkillFact
 from .facts import (
     AdditionFact,
     AgentMeta,
-    BadLine,
     BoundaryFact,
     CallFact,
     ClearingFact,
@@ -88,7 +87,6 @@ INSERT_LAUNCH: Final = _insert_fact("launch", LaunchFact)
 INSERT_AGENT_RETURN: Final = _insert_fact("agent_return", ReturnFact)
 
 INSERT_SUMMARY: Final = _insert_fact("summary", TextFact)
-INSERT_BAD_LINE: Final = _insert_fact("bad_line", BadLine)
 INSERT_LINK: Final = _insert_fact("session_link", LinkFact)
 INSERT_LEAF_TITLE: Final = _insert("leaf_title", LeafTitle, "OR REPLACE", "file_id")
 INSERT_REQUEST: Final = _insert_fact("request", RequestFact)
@@ -155,17 +153,26 @@ SESSION_UPSERT: Final = (
     )
 )
 
+MOST_TYPES: Final = 50
+"""Types of lines of one file that are named; the client has 42 and their kinds."""
+
 LINE_COUNT_UPSERT: Final = (
-    "INSERT INTO line_count VALUES (?, ?, ?, ?)"
+    "INSERT INTO line_count SELECT ?1, IIF(EXISTS (SELECT 1 FROM line_count"
+    " WHERE file_id = ?1 AND type = ?2)"
+    f" OR (SELECT COUNT(*) FROM line_count WHERE file_id = ?1) < {MOST_TYPES},"
+    " ?2, 'of other types'), ?3, ?4 WHERE 1"
     " ON CONFLICT DO UPDATE SET lines = lines + excluded.lines"
 )
 
+REPLY_CHARS: Final = 200_000
+"""Of an agent's last answer, which may come in many lines: as much as of any other text."""
+
 REPLY_UPSERT: Final = (
     _insert("reply", ReplyFact, "", "file_id")
-    + """
+    + f"""
 ON CONFLICT (file_id) DO UPDATE SET
     text = CASE WHEN message_id = excluded.message_id
-        THEN text || char(10) || excluded.text ELSE excluded.text END,
+        THEN SUBSTR(text || char(10) || excluded.text, 1, {REPLY_CHARS}) ELSE excluded.text END,
     message_id = excluded.message_id, offset = excluded.offset, at = excluded.at
 """
 )

@@ -32,6 +32,7 @@ MIGRATION_NAMES: Final = (
     "m023_last_lines",
     "m024_clearings",
     "m026_forecast",
+    "m027_bad_lines",
     "m028_registry_and_changes",
     "m029_leaf_titles",
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import astuple
 
+from .bad_rows import add_bad_lines
 from .database import RESTING_CACHE_KIB, open_writer, set_aside, write
 from .facts import FileKind, SourceFile, TailState
 from .inner_rows import insert_inner
@@ -20,7 +21,6 @@ from .statements import (
     INSERT_ADDITION,
     INSERT_AGENT_RETURN,
     INSERT_API_ERROR,
-    INSERT_BAD_LINE,
     INSERT_BOUNDARY,
     INSERT_CALL,
     INSERT_CLEARING,
@@ -66,6 +66,10 @@ class StaleTailError(Exception):
     """Another ctxtop has read further in this file: what was read here is not stored."""
 
 
+class StoreReplacedError(Exception):
+    """Another ctxtop moved the store aside that this writer has open."""
+
+
 class OtherFolderError(Exception):
     """The store holds the facts of another Claude Code folder; the message names it."""
 
@@ -76,7 +80,8 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.path: Final = path
         self._connection, self.notice = open_writer(path)
-        self._doubt: sqlite3.Error | None = None
+        self._opened = _inode(path)
+        self._doubt: Exception | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -98,7 +103,7 @@ class Writer:
         self._connection.execute(f"PRAGMA cache_size = -{RESTING_CACHE_KIB}")
         self._connection.execute("PRAGMA shrink_memory")
 
-    def distrust(self, error: sqlite3.Error) -> None:
+    def distrust(self, error: Exception) -> None:
         """Hear from a reader in another thread that the store is damaged."""
         self._doubt = error
 
@@ -107,13 +112,24 @@ class Writer:
         error, self._doubt = self._doubt, None
         if error is not None:
             raise error
+        if _inode(self.path) != self._opened:
+            raise StoreReplacedError
+
+    def open_again(self) -> None:
+        """Open the store that stands where the one was that this writer has open."""
+        self._connection.close()
+        self._connection, _ = open_writer(self.path)
+        self._opened = _inode(self.path)
 
     def start_again(self) -> str:
         """Move a damaged store aside, make a new one, and say so in one sentence."""
         self._connection.close()
-        aside = set_aside(self.path)
+        how = "made again by another ctxtop"
+        if _inode(self.path) == self._opened:
+            how = f"moved to {set_aside(self.path).name}, made again"
         self._connection, _ = open_writer(self.path)
-        return f"the store {self.path} was damaged: moved to {aside.name}, made again"
+        self._opened = _inode(self.path)
+        return f"the store {self.path} was damaged: {how}"
 
     def claim(self, root: Path) -> None:
         """Note whose facts these are; raise OtherFolderError where they are another folder's."""
@@ -325,7 +341,8 @@ class Writer:
         self._connection.execute(
             "UPDATE file SET device = ?, inode = ?, offset = ?, anchor = ?, size = ?,"
             " mtime_ns = ?, ctime_ns = ?, places = ?,"
-            " lines = CASE WHEN ? = 0 THEN 0 ELSE lines + ? END, gone = 0 WHERE file_id = ?",
+            " lines = CASE WHEN ? = 0 THEN 0 ELSE lines + ? END,"
+            " bad_lines = CASE WHEN ? = 0 THEN 0 ELSE bad_lines END, gone = 0 WHERE file_id = ?",
             [
                 _signed(tail.device),
                 _signed(tail.inode),
@@ -337,6 +354,7 @@ class Writer:
                 tail.places,
                 tail.offset,
                 lines,
+                tail.offset,
                 file_id,
             ],
         )
@@ -354,7 +372,6 @@ class Writer:
             (INSERT_LAUNCH, facts.launches),
             (INSERT_AGENT_RETURN, facts.returns),
             (INSERT_SUMMARY, facts.texts),
-            (INSERT_BAD_LINE, facts.bad),
             (REPLY_UPSERT, facts.replies),
             (INSERT_LINK, facts.links),
             (INSERT_LEAF_TITLE, facts.leaf_titles),
@@ -373,6 +390,7 @@ class Writer:
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
         insert_inner(self._connection, file_id, facts)
+        add_bad_lines(self._connection, file_id, facts.bad, facts.bad_lines)
         begun = self._begun(file_id, facts)
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts, begun))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
@@ -385,6 +403,13 @@ class Writer:
         first = min(each.offset for each in facts.responses)
         rows = self._connection.execute(BEGUN, (file_id, first, names))
         return {row[0]: bool(row[1]) for row in rows}
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _tokens(text: str, chars: int, counted: int) -> int:

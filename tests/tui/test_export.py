@@ -92,6 +92,25 @@ def test_csv_is_a_table_that_no_spreadsheet_runs(run: Callable[..., Ended]) -> N
         assert run("csv", "--what", what).code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a;=cmd()", "a;'=cmd()"),
+        ("\uff1dcmd()", "'\uff1dcmd()"),
+        ("a\t\uff0b1", "a\t'\uff0b1"),
+        ('a; "@SUM(1)"', 'a;\' "@SUM(1)"'),
+        ("one\r\n-2", "one\r\n'-2"),
+        ("a|\uff20x", "a|'\uff20x"),
+        ("a = b, c-d; e@f", "a = b, c-d; e@f"),
+    ],
+)
+def test_a_formula_after_a_separator_of_another_country(text: str, written: str) -> None:
+    (_, row) = csv.reader(io.StringIO(table([{"a": text, "b": [text]}]), newline=""))
+
+    assert row[0] == written
+    assert json.loads(row[1]) == [written]
+
+
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
 def test_a_cell_that_begins_as_a_formula(start: str) -> None:
     (_, row) = csv.reader(io.StringIO(table([{"a": f"{start}1", "b": -1, "c": 'q"\r\n,'}])))

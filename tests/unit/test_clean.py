@@ -6,7 +6,16 @@ import unicodedata
 
 import pytest
 from ctxtop.collectors import clean
-from ctxtop.collectors.clean import TEXT_CHARS, TITLE_CHARS, clean_text, clean_title
+from ctxtop.collectors.clean import (
+    ID_CHARS,
+    TEXT_CHARS,
+    TITLE_CHARS,
+    WORD_CHARS,
+    clean_id,
+    clean_text,
+    clean_title,
+    clean_word,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,10 +34,66 @@ from hypothesis import strategies as st
         ("one\r\ntwo\n\tthree", "one\ntwo\n\tthree"),
         ("[bold]not markup[/]", "[bold]not markup[/]"),
         ("😀 é 漢字", "😀 é 漢字"),
+        ("pay\u200bload\u2060\u00ad\u180e\u034f", "payload"),
+        ("hidden\U000e0069\U000e0067\U000e006e order", "hidden order"),
+        ("a\u200db\u200c c\ufe0f", "ab c"),
+        ("👩\u200b\u200d💻", "👩\u200d💻"),
     ],
 )
 def test_text_keeps_its_lines_and_loses_what_a_terminal_obeys(raw: str, cleaned: str) -> None:
     assert clean_text(raw) == cleaned
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "👩\u200d💻 and ❤\ufe0f\u200d🔥",
+        "1\ufe0f\u20e3",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian: a word with a ZWNJ
+        "\u0915\u094d\u200d\u0937",  # Devanagari: a half form
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",  # England
+        "\u845b\U000e0100",  # an ideograph's variant
+    ],
+)
+def test_what_people_write_words_with_stays(written: str) -> None:
+    assert clean_text(written) == written
+    assert clean_title(written) == written
+
+
+SEEN_FORMATS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+"""Format characters that have a shape of their own: signs of numbers, of verses, of years."""
+
+
+def test_no_character_alone_that_nobody_sees_is_left() -> None:
+    formats = {code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf"}
+    left = {code for code in formats if clean_text(f"a{chr(code)}b") != "ab"}
+
+    # Egyptian hieroglyphs' own controls show how signs stand together.
+    assert left - set(range(0x13430, 0x13456)) == SEEN_FORMATS
+
+
+@given(
+    st.text(st.sampled_from("a1👩💻❤\ufe0f\u200d\u200c\u200b\u0915\u094d\u0645\U000e0100漢 \x1b"))
+)
+def test_cleaning_hidden_characters_twice_changes_nothing(raw: str) -> None:
+    assert clean_text(clean_text(raw)) == clean_text(raw)
+    assert clean_title(clean_title(raw * 40)) == clean_title(raw * 40)
+
+
+def test_a_clients_id_stays_and_others_become_short_and_harmless() -> None:
+    assert clean_id("toolu_01AbCdEf") == "toolu_01AbCdEf"
+    one, other = clean_id("x" * 3_000 + "1"), clean_id("x" * 3_000 + "2")
+    assert one != other
+    assert max(map(len, (one, other))) <= ID_CHARS
+    assert clean_id(one) == one
+    hidden = clean_id("a\u200b1")
+    assert hidden.startswith("a1~")
+    assert hidden != clean_id("a1")
+
+
+def test_a_word_is_short() -> None:
+    assert clean_word("auto") == "auto"
+    assert len(clean_word("x" * 3_000)) == WORD_CHARS
 
 
 def test_a_title_is_one_line() -> None:

@@ -11,9 +11,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.store import database, queries
+from ctxtop.core.store import bad_rows, database, queries
+from ctxtop.core.store.bad_rows import KEPT_A_FILE
 from ctxtop.core.store.database import StoreError, open_reader, open_writer, write
-from ctxtop.core.store.facts import Facts, FileKind, SourceFile, TailState, TextFact
+from ctxtop.core.store.facts import BadLine, Facts, FileKind, SourceFile, TailState, TextFact
+from ctxtop.core.store.health import find_damage
 from ctxtop.core.store.migrations import migrations
 from ctxtop.core.store.tables import FACT_TABLES, MIGRATION_NAMES
 from ctxtop.core.store.writer import OtherFolderError, Writer
@@ -244,7 +246,7 @@ def test_damage_in_the_middle_is_told_while_reading_and_the_store_made_again(sto
     assert [row[-1] for row in dump(store)["summary"]] == [len("after")]
 
 
-def test_two_stores_set_aside_in_one_second_both_stay(store: Path) -> None:
+def test_of_three_stores_set_aside_in_one_second_the_last_two_stay(store: Path) -> None:
     for number in range(3):
         store.parent.mkdir(exist_ok=True)
         store.write_bytes(f"garbage {number}".encode() * 100)
@@ -252,7 +254,7 @@ def test_two_stores_set_aside_in_one_second_both_stay(store: Path) -> None:
             pass
 
     kept = {path.read_bytes()[:9] for path in store.parent.iterdir() if ".aside-" in path.name}
-    assert kept == {b"garbage 0", b"garbage 1", b"garbage 2"}
+    assert kept == {b"garbage 1", b"garbage 2"}
 
 
 def test_a_reader_cannot_write(writer: Writer, store: Path) -> None:
@@ -371,7 +373,7 @@ def test_a_commit_that_fails_leaves_no_transaction_open(writer: Writer, store: P
     assert not writer._connection.in_transaction
     keep_text(writer, "words")
     assert dump(store)["summary"]
-    assert dump(store)["about"] == []
+    assert ("a", "b") not in dump(store)["about"]
 
 
 def test_a_store_serves_one_folder(writer: Writer, tmp_path: Path) -> None:
@@ -411,3 +413,109 @@ def test_first_starts_at_the_same_moment(store: Path, child_env: dict[str, str])
     said = [process.communicate() for process in starting]
 
     assert said == [(b"None\n", b"")] * 4
+
+
+FOREIGN = {
+    "a table is gone": "DROP TABLE boundary",
+    "a column has another name": "ALTER TABLE session RENAME COLUMN cwd TO place",
+    "a migration cannot run": "DELETE FROM _sqlite_migrations WHERE name LIKE 'm01%'",
+    "its marks are not UTF-8": "UPDATE about SET value = CAST(x'80ff' AS TEXT)",
+    "names of migrations are not UTF-8": "UPDATE _sqlite_migrations SET name = CAST(x'ff' AS TEXT)"
+    " WHERE name LIKE 'm005%'",
+}
+
+
+@pytest.mark.parametrize("statement", FOREIGN.values(), ids=FOREIGN)
+def test_a_store_that_is_not_as_ctxtop_made_it_is_made_again_once(
+    store: Path, statement: str
+) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "old")
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute(statement)
+    with closing(Writer(store)) as writer:
+        assert writer.notice
+        assert "made again" in writer.notice
+        keep_text(writer, "new")
+    with closing(Writer(store)) as writer:
+        assert writer.notice is None
+    assert find_damage(store) is None
+    assert dump(store)["summary"]
+
+
+BAD_ROWS = (
+    "UPDATE summary SET text = CAST(x'c328' AS TEXT)",
+    "UPDATE file SET kind = 'of tomorrow'",
+    "UPDATE file SET path = CAST(x'ff' AS TEXT)",
+)
+
+
+@pytest.mark.parametrize("statement", BAD_ROWS)
+def test_rows_that_no_ctxtop_writes_are_found(store: Path, statement: str) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "old")
+    assert find_damage(store) is None
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute(statement)
+
+    assert find_damage(store)
+
+
+def test_two_versions_in_turn_keep_the_last_two_stores(store: Path) -> None:
+    for number in range(6):
+        with closing(Writer(store)) as writer:
+            writer._connection.execute("INSERT INTO about VALUES ('turn', ?)", [str(number)])
+            Database(writer._connection).table("_sqlite_migrations").insert(
+                {"migration_set": "ctxtop", "name": "m999_tomorrow", "applied_at": "x"}
+            )
+    asides = [path for path in store.parent.iterdir() if ".aside-" in path.name]
+    bases = {path for path in asides if not path.name.endswith(("-wal", "-shm"))}
+    turns = {row[1] for path in bases for row in dump(path)["about"] if row[0] == "turn"}
+
+    assert turns == {"3", "4"}
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_store_that_others_could_read_becomes_private(store: Path, reads: bool) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "old")
+        for suffix in ("", "-wal", "-shm"):
+            store.with_name(store.name + suffix).chmod(0o666)
+        with closing(open_reader(store) if reads else Writer(store)):
+            modes = {
+                stat.S_IMODE(store.with_name(store.name + suffix).stat().st_mode)
+                for suffix in ("", "-wal", "-shm")
+            }
+    assert modes == {0o600}
+
+
+def bad(count: int, first: int = 0) -> tuple[BadLine, ...]:
+    return tuple(BadLine(first + 10 * number, 9, "not JSON") for number in range(count))
+
+
+def test_of_bad_lines_some_are_kept_and_all_are_counted(writer: Writer, store: Path) -> None:
+    source = SourceFile("p/a.jsonl", FileKind.SESSION, "p", "a")
+    tail = TailState(offset=500, anchor="x")
+    kept = Facts(lines=1, bad=bad(KEPT_A_FILE), bad_lines=70_000)
+    writer.append(source, TailState(), tail, kept)
+    more = Facts(lines=1, bad=bad(3, 600_000), bad_lines=3)
+    writer.append(source, tail, TailState(offset=900, anchor="y"), more)
+    with closing(open_reader(store)) as db:
+        assert len(queries.bad_lines(db)) == KEPT_A_FILE
+        assert queries.counts(db)["bad_lines"] == 70_003
+    writer.restart(source, TailState(offset=900, anchor="y"))
+    with closing(open_reader(store)) as db:
+        assert queries.counts(db)["bad_lines"] == 0
+
+
+def test_of_all_files_bad_lines_no_more_are_kept_than_can_be_looked_at(
+    writer: Writer, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bad_rows, "KEPT_IN_ALL", 7)
+    for name in "abc":
+        source = SourceFile(f"p/{name}.jsonl", FileKind.SESSION, "p", name)
+        facts = Facts(lines=5, bad=bad(5), bad_lines=5)
+        writer.append(source, TailState(), TailState(offset=50, anchor="x"), facts)
+    with closing(open_reader(store)) as db:
+        assert len(queries.bad_lines(db)) == 7
+        assert queries.counts(db)["bad_lines"] == 15

@@ -11,7 +11,7 @@ from ...core.policy.policy import Origin
 from ...core.tokens import count_of
 from ..compliance_words import agent_count
 from ..composition_words import SHARE_CELLS, in_all, share_tokens, shown_parts
-from ..formats import NOTHING, after_tokens, age, model, moment, percent, tokens
+from ..formats import NOTHING, after_tokens, age, model, moment, percent, plural, tokens
 from ..trust_words import ignored_table
 from .cells import bar, fill, gauge, level, returned, session_id, shorten, since, verdict
 from .columns import Cell, Column, draw, one_line, paint, terminal_width
@@ -296,6 +296,8 @@ def scanned(record: Record) -> list[str]:
         one_line(f"{bad['file']} at {bad['offset']}, {bad['length']} bytes: {bad['reason']}")
         for bad in record.get("bad", ())
     ]
+    more = record["bad_lines"] - len(record.get("bad", ())) if "bad" in record else 0
+    lines += [f"{plural(more, 'bad line')} more: counted, not listed"] if more else []
     lines += [
         one_line(f"{trouble['place']}: {trouble['what']}; {trouble['remedy']}")
         for trouble in record.get("troubles", ())

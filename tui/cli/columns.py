@@ -21,6 +21,10 @@ GAP: Final = "  "
 SHORTEST: Final = 16
 """Cells of a text that may be cut; below that other columns leave first."""
 
+LONGEST: Final = 48
+"""Cells of a text that is not to be cut: a model's whole name has 30, a checked format's fault
+45. Only a field that no client writes is longer, and the rows of others stay as they are."""
+
 PIPE_WIDTH: Final = 160
 """Columns where no terminal says how many it has."""
 
@@ -59,7 +63,7 @@ class Cell(msgspec.Struct, frozen=True):
 def draw(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]], width: int) -> list[str]:
     """Lay out a head and rows in at most `width` cells, as far as the numbers allow."""
     heads = [Cell(column.head.upper(), "quiet") for column in columns]
-    table = [heads, *([_clean(cell) for cell in row] for row in rows)]
+    table = [heads, *(_cells(columns, row) for row in rows)]
     widths = [max(cell_len(row[place].text) for row in table) for place in range(len(columns))]
     shown = _choose(columns, widths, width)
     _squeeze(columns, widths, shown, width)
@@ -114,6 +118,14 @@ def _clean(cell: Cell | str) -> Cell:
         return Cell(one_line(cell))
     # A drawn cell keeps its spaces.
     return Cell(clean_text(cell.text).translate(_BREAKS), cell.colour)
+
+
+def _cells(columns: Sequence[Column], row: Sequence[Cell | str]) -> list[Cell]:
+    cells = [_clean(cell) for cell in row]
+    return [
+        cell if column.flexible else Cell(middle(cell.text, LONGEST), cell.colour)
+        for column, cell in zip(columns, cells, strict=True)
+    ]
 
 
 def _choose(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:

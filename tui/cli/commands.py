@@ -26,7 +26,7 @@ from .keys_command import keys
 from .lens_command import lens
 from .log_command import log
 from .notify_command import notify
-from .options import chosen, common, dashboard, reading, refuse, session
+from .options import Options, chosen, common, dashboard, reading, refuse, session
 from .policy_commands import policy
 from .reading import open_reading
 from .receipts_command import receipts
@@ -51,11 +51,29 @@ _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content
 
 
 def run(words: list[str]) -> int:
-    """Run one command line; a usage error is one line and code 2."""
+    """Run one command line; a usage error is one line and code 2.
+
+    Where it fails because the store is damaged, the store is made again, and the command run
+    once more.
+    """
     from . import compliance_commands  # noqa: F401 -- they join the group
 
+    options = Options()
     try:
-        code = group.main(words, prog_name="ctxtop", standalone_mode=False)
+        return _run(words, options)
+    except Exception as error:
+        from .healing import heal
+
+        healed = heal(options, error)
+        if healed is None:
+            raise
+        say(healed)
+    return _run(words, Options())
+
+
+def _run(words: list[str], options: Options) -> int:
+    try:
+        code = group.main(words, prog_name="ctxtop", standalone_mode=False, obj=options)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "ctxtop"
         say(f"{error.format_message().rstrip('.')}; see `{path} --help`")
@@ -231,11 +249,13 @@ def totals(context: click.Context) -> int:
 @click.pass_context
 def doctor(context: click.Context) -> int:
     """Check that ctxtop can do its work here. Code 1 where something is in its way."""
-    from .store_checks import check_all, scan_and_check_all
+    from .store_checks import check_all, heal_damage, scan_and_check_all
 
     options = chosen(context)
     look = check_all if options.no_scan else scan_and_check_all
-    checks = look(resolve(options.config_dir, options.db, options.policy))
+    places = resolve(options.config_dir, options.db, options.policy)
+    heal_damage(places)
+    checks = look(places)
     code = _emit(
         context,
         {"checks": [as_json.check(each) for each in checks]},

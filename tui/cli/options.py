@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-_META: Final = "ctxtop.options"
-
 
 class Options(msgspec.Struct):
     """What was chosen, wherever it stood; None and False where nothing was said."""
@@ -33,8 +31,8 @@ class Options(msgspec.Struct):
 
 
 def chosen(context: click.Context) -> Options:
-    """Give the options of this run; click hands one memory down from the group."""
-    options: Options = context.meta.setdefault(_META, Options())
+    """Give the options of this run; click hands one object down from the group."""
+    options: Options = context.ensure_object(Options)
     return options
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from ...collectors.policy_files import PolicyFiles
 from ...core import fleet
 from ...core.policy.policy import Origin
 from ...core.store import queries, surroundings_queries
-from ...core.store.database import StoreError, is_damage, open_reader, set_aside
+from ...core.store.database import open_reader
 from ...core.warning_log import read_log
 from ..places import PlaceError
 from ..update import bring_up_to_date
@@ -23,6 +22,7 @@ from .report import RefusedError, say_all
 from .start import resolve
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterable, Iterator
 
     from ...core.agents import Agent
@@ -114,24 +114,15 @@ def open_reading(
             raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
     else:
         scan(places, look)
-    try:
-        with closing(open_reader(places.store)) as db:
-            db.execute("BEGIN")
-            root = queries.claimed_root(db)
-            if root is not None and root != str(places.folder.root):
-                raise PlaceError(
-                    f"the store {places.store} holds the sessions of {root}: give another --db"
-                )
-            files = _policy_files(places, options, surroundings_queries.project_roots(db))
-            yield Reading(places, db, time.time_ns() // 1_000_000, files.policies)
-    except sqlite3.DatabaseError as error:
-        if not is_damage(error):
-            raise
-        # The scan did not come by the damaged page: only reading finds it.
-        aside = set_aside(places.store)
-        raise StoreError(
-            f"the store {places.store} was damaged: moved to {aside.name}; run the command again"
-        ) from error
+    with closing(open_reader(places.store)) as db:
+        db.execute("BEGIN")
+        root = queries.claimed_root(db)
+        if root is not None and root != str(places.folder.root):
+            raise PlaceError(
+                f"the store {places.store} holds the sessions of {root}: give another --db"
+            )
+        files = _policy_files(places, options, surroundings_queries.project_roots(db))
+        yield Reading(places, db, time.time_ns() // 1_000_000, files.policies)
 
 
 def scan(places: Places, look: Callable[[Collector], object] = Collector.scan) -> None:

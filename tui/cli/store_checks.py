@@ -17,17 +17,18 @@ from ...core.compaction.receipts import Receipts
 from ...core.saves.report import read_saves
 from ...core.store import log_queries, queries
 from ...core.store.database import StoreError, explain, open_reader
+from ...core.store.health import NEWER, find_damage
 from ...core.store.surroundings_queries import project_roots
 from ..formats import plural
 from ..places import PlaceError
-from ..update import bring_up_to_date
+from ..update import bring_up_to_date, make_again
 from .asking_checks import measurement_check, requests_check
 from .checks import Check, folder_checks, is_link, machine_checks, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .policy_check import policy_check
 from .recovery_checks import recovery_checks
-from .report import say_all, words
+from .report import say, say_all, words
 from .surroundings_checks import saves_checks, surroundings_checks
 
 if TYPE_CHECKING:
@@ -56,6 +57,18 @@ def scan_and_check_all(places: Places) -> list[Check]:
     except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
         failure = words(error)
     return list(each_check(places, failure))
+
+
+def heal_damage(places: Places) -> None:
+    """Make a store again that is damaged; what cannot be done is for the checks to tell."""
+    if not places.store.is_file():
+        return
+    try:
+        damage = find_damage(places.store)
+        if damage and damage != NEWER:
+            say(make_again(places, damage))
+    except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
+        say(words(error))
 
 
 def each_check(places: Places, failure: str | None = None) -> Iterator[Check]:

@@ -26,6 +26,7 @@ from . import (
     m023_last_lines,
     m024_clearings,
     m026_forecast,
+    m027_bad_lines,
     m028_registry_and_changes,
     m029_leaf_titles,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "m023_last_lines",
     "m024_clearings",
     "m026_forecast",
+    "m027_bad_lines",
     "m028_registry_and_changes",
     "m029_leaf_titles",
     "migrations",

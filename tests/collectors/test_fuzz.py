@@ -1,0 +1,35 @@
+"""A tenth of the mutated transcripts and damaged stores of `make prove-engine`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .. import fuzz_reader, fuzz_store
+from ..fuzz_lines import mutated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRANSCRIPTS = 1_000
+STORES = 20
+OF_ALL = (("compactions",), ("doctor",), ("export", "--format", "json"))
+
+
+@pytest.mark.slow
+def test_mutated_transcripts_break_no_command_and_no_other_session(tmp_path: Path) -> None:
+    with fuzz_reader.away_from_home(tmp_path):
+        wanted = fuzz_reader.reference(tmp_path)
+        seeds = range(TRANSCRIPTS)
+        fuzz_reader.look(seeds, tmp_path, wanted, commands=0, every=50, of_all=OF_ALL)
+
+
+@pytest.mark.slow
+def test_damaged_stores_are_made_again_once(tmp_path: Path) -> None:
+    assert fuzz_store.try_all(range(STORES), tmp_path, print, commands=2) == []
+
+
+def test_a_seed_gives_the_same_transcript_again() -> None:
+    assert [mutated(seed) for seed in range(20)] == [mutated(seed) for seed in range(20)]
+    assert len({mutated(seed) for seed in range(20)}) == 20

@@ -1,0 +1,287 @@
+"""Mutated transcripts beside sound ones: what every command says of them, and of the others."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest.mock import patch
+
+from ctxtop.tui.cli.commands import run
+from ctxtop.tui.cli.report import guard
+
+from .dump import FILE_STATE, dump
+from .fuzz_lines import mutated, story
+from .transcripts import MODEL, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+PROJECT: Final = "-home-dev-proj"
+EVIL: Final = "-home-dev-evil"
+SOUND: Final = ("aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-1111-4111-8111-111111111111")
+
+WRITTEN_NS: Final = 1_795_200_000_000_000_000
+
+WIDEST: Final = 200
+"""Columns of a table's line where no terminal says how many there are: 160, and what cannot
+be cut."""
+
+LISTS: Final = ("sessions", "agents", "compactions", "warnings", "summaries")
+"""Commands that list the rows of all sessions."""
+
+_OF_ALL: Final = frozenset(
+    {
+        *("turns_left", "minutes_left", "next_threshold", "tokens", "result_tokens", "id"),
+        *("window_tokens", "window_source", "used_ratio", "level", "contradictions"),
+        *("trigger_tokens", "trigger_source", "trigger_ratio", "trigger_armed"),
+    }
+)
+"""Fields that depend on the other sessions by their nature: estimates and windows that are learnt
+from all of them, and the number of a summary in the store."""
+
+ONE: Final[tuple[tuple[str, ...], ...]] = (
+    ("context", "@"),
+    ("timeline", "@"),
+    ("inject", "--session", "@", "--agent-type", "reviewer"),
+    ("compactions", "--session", "@"),
+    ("evidence", "@"),
+    ("agents", "--session", "@"),
+    ("context", "@", "--json"),
+    ("timeline", "@", "--json"),
+    ("inject", "--session", "@", "--agent-type", "reviewer", "--json"),
+    ("lens", "@"),
+    ("compact", "@"),
+)
+"""Commands about one session; @ stands for its id."""
+
+ALL: Final[tuple[tuple[str, ...], ...]] = (
+    *((name,) for name in LISTS),
+    ("totals",),
+    ("findings",),
+    ("doctor",),
+    ("scan", "--bad"),
+    ("export", "--format", "markdown"),
+    ("export", "--format", "json"),
+    ("export", "--format", "csv", "--what", "compactions"),
+    ("export", "--format", "csv", "--what", "summaries"),
+    ("export", "--format", "prometheus"),
+    ("export", "--format", "otlp"),
+)
+
+
+class FoundError(Exception):
+    """Something that must not happen; the message says how to repeat it."""
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    told: str
+
+
+def call(words: tuple[str, ...], root: Path, store: Path) -> Said:
+    """Run one command in this process; whatever it does not expect is a FoundError."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
+    told = io.StringIO()
+    given = [*words, "--config-dir", str(root), "--db", str(store)]
+    with patch.object(sys, "stdout", out), patch.object(sys, "stderr", told):
+        try:
+            code = guard(lambda: run(given))
+        except Exception as error:
+            where = "".join(traceback.format_exception(error)[-4:])
+            raise FoundError(f"ctxtop {' '.join(words)}: {where}") from error
+        out.flush()
+    assert isinstance(out.buffer, io.BytesIO)
+    return Said(code, out.buffer.getvalue().decode("utf-8"), told.getvalue())
+
+
+@contextmanager
+def away_from_home(folder: Path) -> Iterator[None]:
+    """An environment that names nothing of this machine's user."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    with patch.dict(os.environ, kept | home, clear=True):
+        yield
+
+
+def make_sound(root: Path) -> None:
+    """Write the sessions whose rows nothing may change."""
+    for number, session in enumerate(SOUND):
+        path = root / "projects" / PROJECT / f"{session}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = story(random.Random(f"sound {number}"))
+        path.write_bytes(_of_other_model([line | {"sessionId": session} for line in lines]))
+        agent = path.with_suffix("") / "subagents" / f"agent-{session[:4]}.jsonl"
+        agent.parent.mkdir(parents=True, exist_ok=True)
+        agent.write_bytes(_of_other_model(story(random.Random(f"agent {number}"))))
+        for each in (path, agent):
+            os.utime(each, ns=(WRITTEN_NS, WRITTEN_NS))
+
+
+def _of_other_model(lines: list[Any]) -> bytes:
+    """How large a model's window is is learnt from all sessions of that model."""
+    return encode(lines).replace(MODEL.encode(), b"claude-sonnet-4-5-20250929")
+
+
+def session_of(seed: int) -> str:
+    """The id of a mutated session."""
+    return f"{seed:08}-2222-4333-8444-555555555555"
+
+
+def write_mutated(root: Path, seed: int) -> None:
+    """Write one mutated session, and an agent's file of it now and then."""
+    path = root / "projects" / EVIL / f"{session_of(seed)}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(mutated(seed))
+    if seed % 4 == 0:
+        agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+        agent.parent.mkdir(parents=True, exist_ok=True)
+        agent.write_bytes(mutated(-seed - 1))
+
+
+def sound_rows(store: Path) -> dict[str, list[Any]]:
+    """Every row of the store that belongs to a sound session's files."""
+    rows = dump(store, FILE_STATE)
+    return {
+        name: [row for row in found if any(_is_of_sound(value) for value in row)]
+        for name, found in rows.items()
+        if name not in {"words", "about", "calibration", "learnt"}
+    }
+
+
+def _is_of_sound(value: object) -> bool:
+    return isinstance(value, str) and value.startswith((f"{PROJECT}/", *SOUND))
+
+
+def listed(root: Path, store: Path) -> dict[str, list[Any]]:
+    """What the lists say of the sound sessions."""
+    found = {}
+    for name in LISTS:
+        said = call((name, "--json", "--no-scan"), root, store)
+        if said.code:
+            raise FoundError(f"ctxtop {name} --json ended with {said.code}: {said.told}")
+        found[name] = [
+            {key: value for key, value in record.items() if key not in _OF_ALL}
+            for record in json.loads(said.out)
+            if record["session_id"] in SOUND
+        ]
+    return found
+
+
+class Reference(NamedTuple):
+    """What is to be said of the sound sessions, whatever stands beside them."""
+
+    rows: dict[str, list[Any]]
+    lists: dict[str, list[Any]]
+
+
+def reference(folder: Path) -> Reference:
+    """Read the sound sessions alone."""
+    root, store = folder / "claude", folder / "alone" / "ctxtop.db"
+    make_sound(root)
+    call(("compactions",), root, store)
+    call(("scan",), root, store)
+    made = Reference(sound_rows(store), listed(root, store))
+    shutil.rmtree(root)
+    return made
+
+
+def look(
+    seeds: range,
+    folder: Path,
+    wanted: Reference,
+    commands: int = len(ONE),
+    every: int = 1,
+    of_all: tuple[tuple[str, ...], ...] = ALL,
+) -> None:
+    """Read mutated sessions beside the sound ones, and try the commands on them.
+
+    `commands` of those about one session are tried on each, in turn, and one on each of `every`
+    so many; `of_all` are those about all sessions. Raises FoundError.
+    """
+    root, store = folder / "claude", folder / "store" / "ctxtop.db"
+    for place in (root, store.parent):
+        shutil.rmtree(place, ignore_errors=True)
+    make_sound(root)
+    for seed in seeds:
+        write_mutated(root, seed)
+    try:
+        call(("compactions",), root, store)
+        call(("agents",), root, store)
+        _equal(wanted.rows, sound_rows(store), "row")
+        _equal(wanted.lists, listed(root, store), "record")
+        for words in of_all:
+            _check(words, call((*words, "--no-scan") if words[0] != "scan" else words, root, store))
+        for seed in seeds:
+            for number in range(commands or seed % every == 0):
+                words = ONE[(seed + number) % len(ONE)]
+                named = tuple(session_of(seed) if word == "@" else word for word in words)
+                _check(words, call((*named, "--no-scan"), root, store))
+    except FoundError as error:
+        raise FoundError(f"{error}\n(seeds {seeds.start} to {seeds.stop - 1})") from error
+
+
+def _equal(wanted: dict[str, list[Any]], found: dict[str, list[Any]], what: str) -> None:
+    for name, rows in wanted.items():
+        if rows != found[name]:
+            odd = [_fields(row) for row in found[name] if row not in rows]
+            gone = [_fields(row) for row in rows if row not in found[name]]
+            more = [set(new) - set(old) for new, old in zip(odd, gone, strict=False)]
+            raise FoundError(f"{what}s of {name} changed: {len(odd)} for {len(gone)}: {more[:2]}")
+
+
+def _fields(row: Any) -> list[str]:  # noqa: ANN401 -- a row or a record
+    """The fields of a row or a record, as texts that can be compared."""
+    fields = row.items() if isinstance(row, dict) else enumerate(row)
+    return [f"{name}: {value}" for name, value in fields]
+
+
+_CODES: Final = frozenset({0, 1, 2, 4})
+
+
+def _check(words: tuple[str, ...], said: Said) -> None:
+    name = " ".join(words)
+    if said.code not in _CODES:
+        raise FoundError(f"ctxtop {name} ended with {said.code}: {said.told}")
+    if said.code and words[0] in LISTS:
+        raise FoundError(f"ctxtop {name} ended with {said.code}: {said.told}")
+    if "--json" not in words and words[0] in LISTS:
+        widest = max(map(len, said.out.splitlines()), default=0)
+        if len(words) == 1 and widest > WIDEST:
+            raise FoundError(f"ctxtop {name} printed a line of {widest} columns")
+    odd = unseen_in(said.out)
+    if odd:
+        raise FoundError(f"ctxtop {name} printed {sorted(map(ascii, odd))}")
+
+
+def unseen_in(said: str) -> set[str]:
+    """Characters that are not seen, or that a terminal obeys, but for those that end a line."""
+    import unicodedata
+
+    odd = {each for each in said if unicodedata.category(each) in {"Cc", "Cf", "Cs", "Zl", "Zp"}}
+    # The last is a sign before Arabic numbers, and has a shape.
+    return odd - set("\n\r\t\u0600")
+
+
+def try_all(count: int, folder: Path, at_once: int, report: Callable[[str], object]) -> list[str]:
+    """Try so many mutated transcripts; give what was found, one text a group of seeds."""
+    found = []
+    with away_from_home(folder):
+        wanted = reference(folder)
+        for first in range(0, count, at_once):
+            try:
+                look(range(first, min(count, first + at_once)), folder, wanted)
+            except FoundError as error:
+                found.append(str(error))
+                report(str(error))
+    return found
