@@ -60,6 +60,8 @@ class Check(msgspec.Struct, frozen=True):
     ok: bool
     detail: str
     fix: str | None = None
+    is_in_the_way: bool = True
+    """Of what is not well: ctxtop cannot do its work until that is mended."""
 
 
 def folder_checks(places: Places) -> list[Check]:
@@ -86,6 +88,11 @@ def machine_checks() -> list[Check]:
 def well(name: str, detail: str, hint: str | None = None) -> Check:
     """Say what was found; a hint may stand beside what is in nobody's way."""
     return Check(name, ok=True, detail=detail, fix=hint)
+
+
+def noted(name: str, detail: str, fix: str) -> Check:
+    """Make a check of what is wrong with a session or a file, and in nothing's way."""
+    return Check(name, ok=False, detail=detail, fix=fix, is_in_the_way=False)
 
 
 def wrong(name: str, detail: str, fix: str) -> Check:

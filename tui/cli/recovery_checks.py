@@ -9,7 +9,7 @@ from ...core.compaction.recovery.detection import mendable
 from ...core.compaction.recovery.run import AT_WORK
 from ...core.store.recovery_rows import LOST_MS, all_runs, automatic_runs
 from ..formats import plural
-from .checks import Check, well, wrong
+from .checks import Check, noted, well, wrong
 from .times import time_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _ended(sessions: Sequence[Session], receipts: Sequence[Receipt], now_ms: int
     named = ", ".join(f"{each.session_id[:8]} ({each.title})" for each in ended[:NAMED])
     more = f" and {len(ended) - NAMED} more" if len(ended) > NAMED else ""
     detail = f"{plural(len(ended), 'session')} ended in one: {named}{more}"
-    return wrong(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans how to mend it")
+    return noted(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans how to mend it")
 
 
 def _locks(db: sqlite3.Connection, now_ms: int) -> Check:

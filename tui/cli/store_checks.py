@@ -23,7 +23,7 @@ from ..formats import plural
 from ..places import PlaceError
 from ..update import bring_up_to_date, make_again
 from .asking_checks import measurement_check, requests_check
-from .checks import Check, folder_checks, is_link, machine_checks, well, wrong
+from .checks import Check, folder_checks, is_link, machine_checks, noted, well, wrong
 from .hook_checks import hook_check
 from .log_checks import disk_check, log_checks
 from .policy_check import policy_check
@@ -180,7 +180,7 @@ def _bad_lines(db: sqlite3.Connection) -> Check:
     count = queries.counts(db)["bad_lines"]
     if not count:
         return well("bad lines", "none")
-    return wrong(
+    return noted(
         "bad lines", f"{plural(count, 'line')} set aside", "`ctxtop scan --bad` lists them"
     )
 
@@ -190,7 +190,7 @@ def _orphans(db: sqlite3.Connection) -> Check:
     if not found:
         return well("orphans", "every agent's file has its session's transcript")
     detail = f"{plural(len(found), 'agent')} whose session has no transcript: {found[0]}"
-    return wrong("orphans", detail, "remove the files if you have no use for them")
+    return noted("orphans", detail, "remove the files if you have no use for them")
 
 
 def _unknown_types(db: sqlite3.Connection) -> Check:
