@@ -188,6 +188,8 @@ def _renamed(lines: list[JsonLine], chance: random.Random) -> list[JsonLine]:
             name = line["message"]["id"]
             data = data.replace(f'"{name}"', f'"{name}_{mark:08}"')
     data = data.replace("toolu_x", f"toolu_{mark:08}_x")
+    # The answer inside the agent's progress line.
+    data = data.replace('"p1"', f'"p1_{mark:08}"')
     for number in range(1, 7):
         data = data.replace(f'"t{number}"', f'"toolu_{mark:08}_{number}"')
     renamed: list[JsonLine] = json.loads(data)

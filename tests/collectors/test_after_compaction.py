@@ -37,7 +37,6 @@ from .test_composing import Letters, linked
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
     from pathlib import Path
 
     from ctxtop.collectors.folder import ClaudeFolder
@@ -93,7 +92,7 @@ class Store:
 
 
 @pytest.fixture
-def store(claude: ClaudeFolder, tmp_path: Path) -> Iterator[Store]:
+def store(claude: ClaudeFolder, tmp_path: Path) -> Store:
     return Store(claude, tmp_path / "own.db")
 
 

@@ -14,6 +14,7 @@ from ctxtop.core.fleet import by_newest, read_sessions, stream_sessions
 from ctxtop.core.fleet_reader import FleetReader
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.trigger import find_trigger
 
 from ..recorder import Recorder
 from ..transcripts import PROJECT, START_MS, assistant, boundary, user, write
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.core.trigger import Trigger, TriggerEvidence
 
 COUNT = 11
 OPEN = "00000000-0000-4333-8444-000000000000"
@@ -113,11 +115,13 @@ def test_sessions_stay_on_the_screen_while_all_are_read_again(db: sqlite3.Connec
 def test_a_trigger_is_learnt_once_for_all_sessions_that_are_alike(
     db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxtop.core import evidence
+    asked: list[TriggerEvidence] = []
 
-    asked = []
-    find = evidence.find_trigger
-    monkeypatch.setattr(evidence, "find_trigger", lambda of: asked.append(of) or find(of))
+    def find(of: TriggerEvidence) -> Trigger:
+        asked.append(of)
+        return find_trigger(of)
+
+    monkeypatch.setattr("ctxtop.core.evidence.find_trigger", find)
     found = read_sessions(db, START_MS)
     assert len({each.context.trigger.tokens for each in found if each.context.trigger}) >= 1
     assert len(asked) == len({(each.own, each.others) for each in asked})

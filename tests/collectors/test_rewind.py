@@ -63,9 +63,10 @@ class Told:
         with closing(Writer(self.store)) as writer:
             Collector(self.claude, writer, Recorder()).scan()
             for number, each in enumerate(told):
-                is_status = isinstance(each, StatusSnapshot)
-                log = Log.STATUS_LINE if is_status else Log.PLUGIN
-                facts = LogFacts(snapshots=(each,)) if is_status else LogFacts(measurements=(each,))
+                if isinstance(each, StatusSnapshot):
+                    log, facts = Log.STATUS_LINE, LogFacts(snapshots=(each,))
+                else:
+                    log, facts = Log.PLUGIN, LogFacts(measurements=(each,))
                 part = LogPart(log, f"mark {number}", log.value)
                 LogWriter(writer).append(part, TailState(), TailState(offset=1), facts)
             if live is not None:

@@ -66,8 +66,8 @@ def test_one_session_is_said_to_be_too_few_to_hold_one_out(
 def test_a_session_that_begins_at_its_compaction_is_measured_without_a_crash(
     shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    meta = {"preTokens": 160_000, "trigger": "auto"}
-    write(shared / name(1), [boundary(**meta), user(), assistant("m1", 20_000, 80)])
+    first = boundary(trigger="auto", preTokens=160_000)
+    write(shared / name(1), [first, user(), assistant("m1", 20_000, 80)])
     bench_accuracy.main()
 
     assert "no automatic compaction" in capsys.readouterr().out

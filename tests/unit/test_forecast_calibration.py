@@ -39,7 +39,8 @@ def misses(factor: float, turns: float = 16.0, count: int = 50) -> list[Miss]:
 
 
 def grown(source: random.Random, pace: float, start: int) -> list[FillRow]:
-    tokens, rows = 30_000, []
+    tokens = 30_000
+    rows: list[FillRow] = []
     while tokens < 167_000:
         rows.append(FillRow(start + len(rows) * 20_000, tokens, 0))
         tokens += int(source.lognormvariate(pace, 1.2))
