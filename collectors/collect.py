@@ -48,6 +48,9 @@ HEAD_BYTES: Final = 64 * 1024
 
 NANOSECONDS: Final = 1_000_000_000
 
+NO_DEVICE: Final = -1
+"""Of a file that was moved: none has it, so that all of it is read again."""
+
 
 class _Batch(msgspec.Struct):
     """What waits for the next commit."""
@@ -81,7 +84,7 @@ class Collector:
         self._known = writer.files()
         self._metas = writer.meta_times()
         self._live: list[LiveSession] | None = None
-        self._left: tuple[frozenset[str], bool] | None = None
+        self._left: tuple[frozenset[str], bool] | None = writer.registry_left()
         """Of the registry: entries that were left behind, and whether there is one."""
         self._own_changes: Final = OwnChanges(writer)
         self._processes: set[tuple[str, int, str | None]] = set()
@@ -248,7 +251,6 @@ class Collector:
         if not new or not self._known:
             return
         by_inode = {tail.inode: (source, tail) for source, tail in self._known.values()}
-        moved: set[str] = set()
         for found in new:
             before, tail = by_inode.get(found.inode, (None, None))
             if before is None or tail is None or not is_moved(before, found):
@@ -261,13 +263,10 @@ class Collector:
             except StaleTailError:
                 self._known = self.writer.files()
                 continue
+            # Some of what is read depends on where the file stands: as another one it is read again.
             del self._known[before.path]
-            # A move is a change of the file's entry, and none of what it holds.
-            self._known[after.path] = after, msgspec.structs.replace(tail, ctime_ns=0)
+            self._known[after.path] = after, msgspec.structs.replace(tail, device=NO_DEVICE)
             self._ease(before.path)
-            moved.add(after.session_id)
-        if moved:
-            self._say_changed(frozenset(moved))
 
     def _take_next(self, work: Work, readers: Readers, batch: _Batch) -> None:
         while readers.wants_more and (found := work.take_largest()):
@@ -354,7 +353,8 @@ class Collector:
         return Task(found, source, before) if source else None
 
     def _restart(self, task: Task, batch: _Batch) -> Task | None:
-        batch.rewritten.append(task.found.relative)
+        if task.before.device != NO_DEVICE:
+            batch.rewritten.append(task.found.relative)
         self.writer.restart(task.source, task.before)
         batch.tails[task.source.path] = (task.source, TailState())
         batch.touched.add(task.source.session_id)

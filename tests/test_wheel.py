@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"core": "ctxtop/core", "collectors": "ctxtop/collectors", "tui": "ctxtop/tui"}
-SHIPPED = {".py", ".tcss", ".html", ".tiktoken"}
+SHIPPED = {".py", ".tcss", ".html", ".tiktoken", ".json"}
 PLUGIN = ROOT / "collectors" / "plugin" / "shipped"
 NOT_THE_SOURCE = shutil.ignore_patterns(
     ".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"

@@ -223,6 +223,12 @@ class Writer:
             self._connection.execute("DELETE FROM live")
             self._connection.executemany(INSERT_LIVE, map(astuple, sessions))
 
+    def registry_left(self) -> tuple[frozenset[str], bool] | None:
+        """What `save_registry` saved last; None where it never did."""
+        kept = self._connection.execute("SELECT value FROM about WHERE key = 'registry'").fetchone()
+        rows = self._connection.execute("SELECT session_id FROM left_open")
+        return None if kept is None else (frozenset(row[0] for row in rows), kept[0] == "1")
+
     def save_registry(self, left: Iterable[str], *, is_kept: bool) -> None:
         """Replace the sessions whose entries were left behind; `is_kept`: there is a registry."""
         with self.transaction():
