@@ -236,7 +236,7 @@ def test_an_agent_without_a_file_is_known_by_its_launch_and_result(
     first, second = sorted(agents(store), key=lambda agent: agent.agent_id)
 
     assert (first.agent_id, first.context.tokens, first.tool_uses) == ("a1", 2000, 4)
-    assert (second.agent_id, second.status) == ("t2", AgentStatus.UNKNOWN)
+    assert (second.agent_id, second.status) == ("t2", AgentStatus.NEVER_STARTED)
 
 
 def test_a_background_shell_command_is_no_agent(
