@@ -165,8 +165,9 @@ class Gathered:
         """Keep what the folder of a line of the main chain says of where the session began."""
         if cwd == self.chain_cwd:
             return
-        is_first, self.chain_cwd = not self.chain_cwd, cwd
-        if is_first and begins_session(decode_line(line)):
+        self.chain_cwd = cwd
+        # As the store joins readings: what follows any line with a folder is not the first.
+        if not self.cwd and begins_session(decode_line(line)):
             self.began_in = clean_path(cwd) or None
         if self.launched_in is None:
             self.launched_in = find_launch_folder(clean_path(cwd), self.source.project)

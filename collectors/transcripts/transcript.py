@@ -114,9 +114,9 @@ class _Reading:
         if stamp:
             found.times.append(stamp)
         if cwd:
-            found.cwd = cwd
             if not (found.is_agent or seen.is_sidechain):
                 found.note_root(cwd, line)
+            found.cwd = cwd
         if version:
             found.version = version
         if seen.uuid and not seen.is_sidechain:
