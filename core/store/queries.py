@@ -34,7 +34,7 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
     found = records(
         SessionRow,
         db,
-        _SESSIONS.format(where=where, begun=_BEGUN, **_NOT_ASKED_FOR, **ADDITIONS),
+        _SESSIONS.format(where=where, begun=_BEGUN, **_ONLY_WITH, **_NOT_ASKED_FOR, **ADDITIONS),
         values,
     )
     where, values = only_in("v.session_id", values if only is not None else None)
@@ -306,6 +306,14 @@ ADDITIONS: Final = {
     "added": _ADDED.format(who="NULL"),
 }
 
+# Most sessions have none of these: to look for one costs less than to set up a group or a union.
+_ONLY_WITH: Final = {
+    "with_agents": """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND (
+        o.kind = 'agent' OR EXISTS (SELECT 1 FROM launch l WHERE l.file_id = o.file_id)))""",
+    "with_asides": "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)",
+    "with_copies": "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)",
+}
+
 # An open client tells its status line and its module what it holds. After /rewind that is an
 # earlier answer's context, which no line of the transcript says before the next prompt.
 # The last answer is looked for after the last boundary only: before it stands what
@@ -348,13 +356,15 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     IIF(refused > COALESCE(answered, -1), e.detail, NULL),
     IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
     IIF(refused > COALESCE(answered, -1), e.limit_tokens, NULL),
-    (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id
-        AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
-            WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
+    IIF(EXISTS (SELECT 1 FROM api_error l WHERE l.file_id = f.file_id),
+        (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id
+            AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
+                WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
+        NULL),
     {said}, {added},
     c.model, IIF(c.offset > COALESCE(cut, -1), c.total_tokens, NULL),
     c.window_tokens, c.buffer_tokens,
-    (SELECT COUNT(*) FROM (
+    IIF({with_agents}, (SELECT COUNT(*) FROM (
         SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
             WHERE o.session_id = f.session_id
         UNION
@@ -368,22 +378,22 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         FROM file a LEFT JOIN agent_meta m
             ON m.session_id = a.session_id AND m.agent_id = a.agent_id
         LEFT JOIN session q ON q.file_id = a.file_id
-        WHERE a.session_id = f.session_id AND a.kind = 'agent' AND NOT {warmup}))
-        + (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
+        WHERE a.session_id = f.session_id AND a.kind = 'agent' AND NOT {warmup})), 0)
+        + IIF({with_asides}, (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
             SELECT COUNT(*) AS begun, (SELECT COUNT(*) FROM launch l
                 WHERE l.file_id = f.file_id AND l.prompt = a.prompt) AS asked
             FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
                 AND (a.prompt IS NOT {warmup_prompt} OR EXISTS (SELECT 1 FROM launch l
                     WHERE l.file_id = f.file_id AND l.prompt = a.prompt))
-            GROUP BY a.prompt)),
+            GROUP BY a.prompt)), 0),
     v.status, v.name, v.tmux,
-    f.mtime_ns, COALESCE(s.forked_from, (
+    f.mtime_ns, COALESCE(s.forked_from, IIF({with_copies}, (
         SELECT g.session_id FROM shared_response x JOIN shared_response y USING (message_id)
             JOIN file g ON g.file_id = y.file_id AND g.kind = 'session'
             JOIN session p ON p.file_id = g.file_id
         WHERE x.file_id = f.file_id AND g.session_id <> f.session_id
             AND COALESCE(p.opened_at, 0) < s.opened_at
-        GROUP BY g.session_id ORDER BY COUNT(*) DESC, MAX(p.opened_at), g.session_id LIMIT 1)),
+        GROUP BY g.session_id ORDER BY COUNT(*) DESC, MAX(p.opened_at), g.session_id LIMIT 1), NULL)),
     t.tokens, IIF(answered > COALESCE(cut, -1), r.lowered, NULL),
     IIF(answered > COALESCE(cut, -1), (SELECT COALESCE(SUM(k.saved_tokens), 0) FROM clearing k
         WHERE k.file_id = f.file_id AND k.offset > r.last_offset), 0),
