@@ -180,11 +180,6 @@ def by_need(session: Session) -> tuple[object, ...]:
     )
 
 
-def by_name(session: Session) -> tuple[object, ...]:
-    """Sort key: project, then title."""
-    return (session.project.casefold(), session.title.casefold(), session.session_id)
-
-
 def fullness(session: Session) -> float:
     """Share of the window that is in use, or that a refused prompt would have used."""
     refused = session.too_long

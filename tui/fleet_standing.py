@@ -26,19 +26,20 @@ def standing_of(source: str, state: State, view: View | None, scan: str, notes: 
     if view is None:
         return Standing(source=source, state=state, scan=scan, notes=notes)
     sessions = view.sessions
+    live = [each for each in sessions if each.live]
     if view.unread and not scan:
         scan = f"read {len(sessions):,} of {len(sessions) + view.unread:,} sessions"
     return Standing(
         source=source,
         state=state,
         sessions=len(sessions),
-        live=sum(each.live for each in sessions),
-        working=sum(each.status in _AT_WORK for each in sessions),
-        waiting=sum(each.status is Status.WAITING for each in sessions),
+        live=len(live),
+        working=sum(each.status in _AT_WORK for each in live),
+        waiting=sum(each.status is Status.WAITING for each in live),
         lag_s=view.lag_s,
         scan=scan,
         notes=notes,
-        warnings=sum(_is_warned(each) for each in sessions),
+        warnings=sum(_is_warned(each) for each in live),
     )
 
 
@@ -65,4 +66,4 @@ def empty_words(how: Arrangement, view: View, config_dir: Path) -> str:
 
 
 def _is_warned(session: Session) -> bool:
-    return session.live and (session.context.ratio or 0.0) >= WARNED
+    return (session.context.ratio or 0.0) >= WARNED

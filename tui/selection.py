@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
-from ..core.fleet import by_name, by_need, by_newest, fullness
+from ..core.fleet import fullness
 from ..core.sessions import Session, Status
 from .cycled import Cycled
 from .session_filter import EVERYTHING, Filter, Seen, read_filter
@@ -153,10 +154,16 @@ class Arranged:
 
 
 def arrange(sessions: Iterable[Session], how: Arrangement, now_ms: int) -> Arranged:
-    """Choose, sort and group; what is pinned stands first, of its project where grouped."""
+    """Choose, sort and group; what is pinned stands first, of its project where grouped.
+
+    The sessions come in order of need, as in a view; those that are equal stay in it.
+    """
     seen = Seen(now_ms, frozenset(how.pins), how.picked)
-    chosen = [session for session in sessions if how.filter.takes(session, seen)]
-    chosen.sort(key=_KEYS[how.order])
+    chosen = list(sessions)
+    if how.filter.tests:
+        chosen = [session for session in chosen if how.filter.takes(session, seen)]
+    for key in _KEYS[how.order]:
+        chosen.sort(key=key)
     if how.pins:
         chosen.sort(key=lambda session: session.session_id not in seen.pins)
     if not how.grouped:
@@ -175,35 +182,55 @@ def _grouped(sessions: list[Session], folded: frozenset[str]) -> Iterator[Entry]
             yield from members
 
 
-def _by_soonest(session: Session) -> tuple[object, ...]:
+def _soonest(session: Session) -> float:
     """Sort key: the fewest turns left first, then those of which nobody knows."""
     end = session.outlook.end if session.live else None
-    return (end.turns.p50 if end else math.inf, *by_need(session))
+    return end.turns.p50 if end else math.inf
 
 
-def _by_cost(session: Session) -> tuple[object, ...]:
-    return (-(session.cost.usd if session.cost else -1.0), *by_need(session))
+def _costliest(session: Session) -> float:
+    return -(session.cost.usd if session.cost else -1.0)
 
 
-def _by_rule(session: Session) -> tuple[object, ...]:
-    return (-(session.agents_failed or 0), -session.agents, *by_need(session))
+def _most_failed(session: Session) -> int:
+    return -(session.agents_failed or 0)
 
 
-def _by_compactions(session: Session) -> tuple[object, ...]:
-    return (-session.compactions, *by_need(session))
+def _most_agents(session: Session) -> int:
+    return -session.agents
 
 
-def _by_fullness(session: Session) -> tuple[object, ...]:
-    return (-fullness(session), session.session_id)
+def _most_compactions(session: Session) -> int:
+    return -session.compactions
 
 
-_KEYS: Final[dict[Order, Callable[[Session], tuple[object, ...]]]] = {
-    Order.NEED: by_need,
-    Order.FULLEST: _by_fullness,
-    Order.SOONEST: _by_soonest,
-    Order.NEWEST: by_newest,
-    Order.COSTLIEST: _by_cost,
-    Order.RULE: _by_rule,
-    Order.COMPACTED: _by_compactions,
-    Order.NAME: by_name,
+def _fullest(session: Session) -> float:
+    return -fullness(session)
+
+
+def _newest(session: Session) -> int:
+    return -(session.last_activity_at or 0)
+
+
+def _project(session: Session) -> str:
+    return session.project.casefold()
+
+
+def _title(session: Session) -> str:
+    return session.title.casefold()
+
+
+_ID: Final[Callable[[Session], str]] = attrgetter("session_id")
+
+# Sorted by one key after the other, the least important first: a list of 100,000 numbers or
+# texts is sorted several times faster than one of tuples, and the screen's thread does it.
+_KEYS: Final[dict[Order, tuple[Callable[[Session], Any], ...]]] = {
+    Order.NEED: (),
+    Order.FULLEST: (_ID, _fullest),
+    Order.SOONEST: (_soonest,),
+    Order.NEWEST: (_ID, _newest),
+    Order.COSTLIEST: (_costliest,),
+    Order.RULE: (_most_agents, _most_failed),
+    Order.COMPACTED: (_most_compactions,),
+    Order.NAME: (_ID, _title, _project),
 }

@@ -393,7 +393,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             JOIN session p ON p.file_id = g.file_id
         WHERE x.file_id = f.file_id AND g.session_id <> f.session_id
             AND COALESCE(p.opened_at, 0) < s.opened_at
-        GROUP BY g.session_id ORDER BY COUNT(*) DESC, MAX(p.opened_at), g.session_id LIMIT 1), NULL)),
+        GROUP BY g.session_id ORDER BY COUNT(*) DESC, MAX(p.opened_at), g.session_id
+            LIMIT 1), NULL)),
     t.tokens, IIF(answered > COALESCE(cut, -1), r.lowered, NULL),
     IIF(answered > COALESCE(cut, -1), (SELECT COALESCE(SUM(k.saved_tokens), 0) FROM clearing k
         WHERE k.file_id = f.file_id AND k.offset > r.last_offset), 0),

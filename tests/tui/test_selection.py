@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.activity import Cache, Cost
+from ctxtop.core.fleet import by_need
 from ctxtop.core.forecast import Forecast, Interval
 from ctxtop.core.outlook import Outlook
 from ctxtop.core.sessions import Status, TooLong
@@ -52,6 +53,8 @@ SESSIONS = [
         outlook=Outlook(Forecast(Interval(30, 40, 20, 40), None), None),
     ),
 ]
+
+SESSIONS.sort(key=by_need)
 
 
 def shown(how: Arrangement) -> str:
@@ -153,7 +156,9 @@ def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
 
 def test_a_prompt_that_is_too_long_is_found() -> None:
     stuck = session(status=Status.TOO_LONG, too_long=TooLong(None, None))
-    found = arrange([*SESSIONS, stuck], Arrangement().asking("is:long"), NOW_MS)
+    found = arrange(
+        sorted([*SESSIONS, stuck], key=by_need), Arrangement().asking("is:long"), NOW_MS
+    )
     assert found.sessions == (stuck,)
 
 

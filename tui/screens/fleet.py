@@ -69,6 +69,8 @@ class FleetScreen(Arranging, Zooming):
         self._waiting: View | None = None
         self._arranged = Arranged((), ())
         self._titles: dict[str, str] = {}
+        self._titled: tuple[Session, ...] = ()
+        """Whose titles these are."""
         self._ages_at = 0
         """The moment that ages are told for."""
         self._drawn: tuple[object, ...] = ()
@@ -185,7 +187,9 @@ class FleetScreen(Arranging, Zooming):
         if look != self._drawn:
             self._draw_sessions(view)
             lower.show_session(self._session(self.marked), view, self._ages_at)
-            self._titles = {session.session_id: session.title for session in view.sessions}
+            if not self._drawn or view.sessions is not self._titled:
+                self._titles = {each.session_id: each.title for each in view.sessions}
+                self._titled = view.sessions
             lower.show_summaries(view, self._titles, self.search, self._ages_at)
             lower.name_panes(narrow=self.has_class("-narrow"), short=self.has_class("-short"))
             self._drawn = (*look[:-1], self.marked)

@@ -107,7 +107,9 @@ def _line(session: Session, layout: Layout, how: Arrangement, now_ms: int) -> La
 
 def _common_lines(sessions: Iterable[Session]) -> tuple[Line, ...]:
     """Name the marks that stand in one place in every bar."""
-    every = {session.context.lines for session in sessions}
+    # Sessions of one kind share their lines, and to compare what lines hold takes long.
+    shared = {id(lines): lines for lines in (session.context.lines for session in sessions)}
+    every = set(shared.values())
     if not every:
         return ()
     first, *others = every
