@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.compaction.limits import LARGEST_BYTES, UNLIMITED
-from ..core.compaction.plan import Harm
+from ..core.compaction.limits import LARGEST_BYTES, UNLIMITED, size_refusal
+from ..core.compaction.plan import Harm, make_plan
 from ..core.compaction.target import MOST_HARM, TARGET, TOOL_TURNS, target_tokens
 
 if TYPE_CHECKING:
@@ -125,6 +125,13 @@ class Ground(msgspec.Struct, frozen=True):
 
 def plan_for(ground: Ground, asked: Asked) -> Plan:
     """Plan what was asked for; a refusal is part of it. Raises NotPlannedError."""
+    size = _size(ground)
+    too_large = size_refusal(size, _largest(asked))
+    if too_large:
+        # To read gigabytes takes minutes, for a plan that is not carried out.
+        known = ground.session.context.tokens or 0
+        named = ground.session.session_id
+        return make_plan(named, "", size, (), before_tokens=known, refused=[too_large])
     if asked.whole:
         return plan_whole_for(ground, asked, lambda _: None)
     with draft_for(ground, asked) as draft:
@@ -139,6 +146,7 @@ def draft_for(ground: Ground, asked: Asked) -> Iterator[Draft]:
     from ..core.compaction.protect import Protection
     from ..core.store.estimating import read_estimator
 
+    _refuse_unread(ground, asked)
     keep = TOOL_TURNS if asked.keep is None else asked.keep
     try:
         with open_lines(ground.transcript) as file:
@@ -164,6 +172,7 @@ def plan_whole_for(ground: Ground, asked: Asked, look: Callable[[View], None]) -
     from ..core.summaries.settings import summary_settings
     from .whole_makers import make_of
 
+    _refuse_unread(ground, asked)
     settings = summary_settings(ground.policy)
     make = make_of(asked, settings, ground.session, ground.cache, ground.tell)
 
@@ -181,6 +190,20 @@ def plan_whole_for(ground: Ground, asked: Asked, look: Callable[[View], None]) -
             live=ground.live,
             largest=_largest(asked),
         )
+    except OSError as error:
+        raise _unread(ground, error) from error
+
+
+def _refuse_unread(ground: Ground, asked: Asked) -> None:
+    """Raise NotPlannedError where the transcript is too large to be read for a plan."""
+    found = size_refusal(_size(ground), _largest(asked))
+    if found:
+        raise NotPlannedError(f"{found.why}: {found.what_to_do}")
+
+
+def _size(ground: Ground) -> int:
+    try:
+        return ground.transcript.stat().st_size
     except OSError as error:
         raise _unread(ground, error) from error
 

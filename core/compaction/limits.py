@@ -31,11 +31,16 @@ def size_note(size: int) -> str | None:
 
 def file_refusal(scan: Scan, largest: int = LARGEST_BYTES) -> Refusal | None:
     """Refuse to change a transcript of more than `largest` bytes; None where it is smaller."""
-    if scan.size <= largest:
+    return size_refusal(scan.size, largest)
+
+
+def size_refusal(size: int, largest: int = LARGEST_BYTES) -> Refusal | None:
+    """Refuse a transcript of `size` bytes as `file_refusal` does, before it is read."""
+    if size <= largest:
         return None
     return Refusal(
         "file-size",
-        f"the transcript has {scan.size / _MB:,.0f} MB, more than the {largest / _MB:,.0f} MB that"
+        f"the transcript has {size / _MB:,.0f} MB, more than the {largest / _MB:,.0f} MB that"
         " are changed unasked",
         "say --force, with three times as much room on the disk",
     )

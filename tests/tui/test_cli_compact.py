@@ -242,3 +242,17 @@ def test_a_large_transcript_needs_force(
     assert "more than the 0 MB" in why
     assert "say --force" in why
     assert run("--force", "--apply").code == 0
+
+
+def test_a_transcript_that_is_too_large_is_refused_before_it_is_read(
+    run: Callable[..., Ended], transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = transcript.stat().st_size
+    monkeypatch.setattr(planning, "LARGEST_BYTES", size - 1)
+    monkeypatch.setattr("ctxtop.core.compaction.line_file.LineFile.scan", None)
+    refused = run("--json")
+    assert refused.code == UNSAFE
+    plan = json.loads(refused.out)
+    assert list(plan) == KEYS
+    assert [each["check"] for each in plan["refused"]] == ["file-size"]
+    assert (plan["base_bytes"], plan["base_sha256"], plan["operations"]) == (size, "", [])
