@@ -31,6 +31,8 @@ class FleetReader:
         self._db: Final = db
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
+        self._in_order: tuple[Session, ...] | None = None
+        """The same in order of need; None where one was read since."""
         self._evidence = NO_EVIDENCE
         self._reader: SessionReader | None = None
         self._defined: object = None
@@ -54,7 +56,7 @@ class FleetReader:
         A window is judged by what all sessions show, and an agent by its definition: new
         evidence, another definition or a new policy reads them all again. Of many sessions
         one call reads a part, the open and the newest ones first; until `unread` is 0 the
-        others are missing, or are as they were.
+        others are missing, or are as they were. Where none was read it is the list from before.
         """
         evidence = Evidence(read_facts(self._db), policies)
         defined = definitions_mark(self._db)
@@ -66,12 +68,15 @@ class FleetReader:
         elif stale := set(changed) | self._no_longer_sure(now_ms):
             self._read(self._reader, sorted(stale), now_ms)
         self._read_on(self._reader, now_ms)
-        return tuple(sorted(self._sessions.values(), key=by_need))
+        if self._in_order is None:
+            self._in_order = tuple(sorted(self._sessions.values(), key=by_need))
+        return self._in_order
 
     def _begin_again(self) -> None:
         names = dict.fromkeys(queries.open_sessions(self._db))
         names |= dict.fromkeys(queries.newest_sessions(self._db))
         self._sessions = {name: each for name, each in self._sessions.items() if name in names}
+        self._in_order = None
         self._unread = list(names)
         self._part = FIRST_PART
         self._looks_ahead = set(self._unread[:LOOKS_AHEAD])
@@ -88,6 +93,7 @@ class FleetReader:
         self, reader: SessionReader, names: list[str], now_ms: int, *, looks_ahead: bool = True
     ) -> None:
         for some in _in_parts(names):
+            self._in_order = None
             found = reader.read(some, now_ms, looks_ahead=looks_ahead)
             # A client that was closed before its first prompt leaves nothing behind.
             for name in some:

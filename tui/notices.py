@@ -192,7 +192,7 @@ def between(before: View, after: View, since_ms: int) -> Iterator[Notice]:
 
     Times are milliseconds since 1970. Nothing is found before the first scan is over.
     """
-    if not before.scanned:
+    if not before.scanned or after.sessions is before.sessions:
         return
     known = {each.session_id: each for each in before.sessions}
     for session in after.sessions:

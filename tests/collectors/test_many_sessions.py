@@ -125,3 +125,16 @@ def test_a_trigger_is_learnt_once_for_all_sessions_that_are_alike(
     found = read_sessions(db, START_MS)
     assert len({each.context.trigger.tokens for each in found if each.context.trigger}) >= 1
     assert len(asked) == len({(each.own, each.others) for each in asked})
+
+
+def test_a_list_of_which_nothing_was_read_again_is_not_sorted_again(
+    db: sqlite3.Connection,
+) -> None:
+    reader = FleetReader(db, START_MS)
+    reader.read(None, START_MS)
+    while reader.unread:
+        last = reader.read((), START_MS)
+    assert reader.read((), START_MS) is last
+    again = reader.read({name_of(1)}, START_MS)
+    assert again is not last
+    assert again == last

@@ -68,6 +68,9 @@ class FleetScreen(Arranging, Zooming):
         self._view: View | None = None
         self._waiting: View | None = None
         self._arranged = Arranged((), ())
+        self._arranged_of: tuple[Session, ...] | None = None
+        self._asked: tuple[object, ...] = ()
+        """What the list was arranged by: the arrangement, and the moment where a filter asks."""
         self._titles: dict[str, str] = {}
         self._titled: tuple[Session, ...] = ()
         """Whose titles these are."""
@@ -212,7 +215,10 @@ class FleetScreen(Arranging, Zooming):
         pane, how = self.query_one(SessionPane), self.how
         self.query_one(FilterBar).tell(how.filter.wrong)
         marked = pane.session_id
-        self._arranged = arrange(view.sessions, how, self._ages_at)
+        asked = how, self._ages_at if how.filter.tests else 0
+        if view.sessions is not self._arranged_of or asked != self._asked:
+            self._arranged = arrange(view.sessions, how, self._ages_at)
+            self._arranged_of, self._asked = view.sessions, asked
         pane.empty = empty_words(how, view, self.app.places.config_dir)
         pane.show(self._arranged.entries, how, self._ages_at)
         pane.name_border(subtitle=Content(f"sort: {how.order.value} ▾"))

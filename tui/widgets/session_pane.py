@@ -61,7 +61,8 @@ class SessionPane(RowList):
 
     def show(self, entries: Sequence[Entry], how: Arrangement, now_ms: int) -> None:
         """Draw these in this order; a line that says what it said is kept."""
-        sessions = (each for each in entries if not isinstance(each, Heading))
+        page = entries[: self._most]
+        sessions = (each for each in page if not isinstance(each, Heading))
         layout, room = lay_out(self.room), self.room
         self.show_head(layout.head(_common_lines(sessions), how.order))
         rows = [
@@ -70,7 +71,7 @@ class SessionPane(RowList):
                 if isinstance(entry, Heading)
                 else _line(entry, layout, how, now_ms)
             )
-            for entry in entries[: self._most]
+            for entry in page
         ]
         if len(entries) > self._most:
             rows.append(_more(len(entries) - self._most))
