@@ -185,6 +185,22 @@ def rules() -> tuple[Rule, ...]:
 
 
 @cache
+def _by_keyword() -> dict[str, tuple[int, ...]]:
+    """Places in `rules()` of the rules that have a keyword."""
+    places: dict[str, tuple[int, ...]] = {}
+    for place, rule in enumerate(rules()):
+        for keyword in rule.keywords:
+            places[keyword] = (*places.get(keyword, ()), place)
+    return places
+
+
+def _rules_for(small: str) -> list[Rule]:
+    """Rules that may find something in a text of small letters; most texts have none."""
+    places = {n for keyword, of in _by_keyword().items() if keyword in small for n in of}
+    return [rules()[place] for place in sorted(places)]
+
+
+@cache
 def _compiled(regex: str, flags: int) -> re.Pattern[str]:
     return re.compile(regex, flags)
 
@@ -196,7 +212,7 @@ def _secrets(text: str) -> Iterator[tuple[int, int, str]]:
     if len(small) != len(text):
         # A few letters become two small ones; the places would be others.
         small = text.translate(_SMALL)
-    for rule in rules():
+    for rule in _rules_for(small):
         for match in _matches(rule, text, small):
             span = rule.secret_in(match)
             if span and not _BUT.fullmatch(text, *span):
