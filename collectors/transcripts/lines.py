@@ -269,13 +269,22 @@ _text: Final = msgspec.json.Decoder(str)
 def decode_line(data: bytes | memoryview) -> Line:
     """Decode a line whole; raises NotJsonError or ShapeError with the reason."""
     try:
+        return _decode_strictly(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        mended = mend(bytes(data))
+    try:
+        return _decode_strictly(mended)
+    except msgspec.DecodeError as error:
+        raise NotJsonError(str(error)) from error
+
+
+def _decode_strictly(data: bytes | memoryview) -> Line:
+    try:
         return _line.decode(data)
     except msgspec.ValidationError as error:
         raise ShapeError(str(error)) from error
     except RecursionError as error:
         raise NotJsonError("nested too deeply") from error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _line.decode(mend(bytes(data)))
 
 
 def decode_blocks(content: Raw | UnsetType) -> list[Block]:
