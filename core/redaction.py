@@ -160,6 +160,11 @@ def redact(text: str) -> str:
     return "".join((*parts, text[stands:]))
 
 
+def secrets_in(text: str) -> set[str]:
+    """The secrets of a text, for what is taken out of it: a word alone does not show what it is."""
+    return {text[begin:end] for begin, end, _ in _secrets(text)}
+
+
 def redacted(value: Any) -> Any:  # noqa: ANN401 -- any JSON
     """Redact every text of a value; its keys stay."""
     if isinstance(value, str):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ..compaction.holders import things_in, words_of
 from ..conversation import PieceKind, messages_of
+from ..redaction import secrets_in
 from . import errors, file_index
 from .anchors import AnchorSettings, find_anchors
 from .artifacts import (
@@ -262,10 +263,12 @@ def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
     used = {name.text: rank for rank, name in enumerate(known.names)}
     matters = _named_by_work(away)
     referred: Counter[str] = Counter()
+    secrets: set[str] = set()
     for entry in away:
         found: dict[str, bool] = {}
         for piece in entry.pieces:
             text = f"{piece.path or ''}\n{_said(piece)}"
+            secrets |= secrets_in(text)
             for thing in things_in(text, words_of(text)):
                 if thing in matters or not _PLAIN.fullmatch(thing):
                     found[thing] = found.get(thing, False) or piece.kind in _REFERRING
@@ -279,6 +282,7 @@ def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
         and (name in matters or referred[name] >= REFERRED)
         and ", " not in name
         and not hides_secret(name)
+        and not any(name in secret for secret in secrets)
     ][:NAMES_KEPT]
     return [
         fact(Part.NAME, name, 0, 0.4 - _RECENT * _age(rank, shown))

@@ -8,19 +8,13 @@ import time
 import pytest
 from ctxtop.core.redaction import redact, redacted, rules
 
-# Made up, and put together here: no scanner of this repository should take them for real.
-SECRETS = {
-    "aws-access-token": "AKIA" + "IOSFODNN7EXAMPLE",
-    "password": "aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-    "github-pat": "ghp_" + "aB3dE6gH9j" * 3 + "aBcDeF",
+from ..made_up_secrets import SECRETS as MADE_UP
+from ..made_up_secrets import TELLTALES
+
+SECRETS = MADE_UP | {
     "github-token": "github_pat_" + "11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz0123456789",
-    "anthropic-api-key": "sk-ant-api03-" + "abcDEF123_" * 9 + "xyzAA",
     "openai-api-key": "sk-proj-" + "a1B2c3D4e5" * 5,
-    "private-key": "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKC" * 9 + "\n-----END RSA"
-    " PRIVATE KEY-----",
     "private-key ": "-----BEGIN OPENSSH PRIVATE KEY-----\n" + "b3BlbnNzaC1rZXktdjE" * 40,
-    "jwt": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3",
-    "url-password": "postgres://app:s3cr3tpw@db.example.com:5432/x",
     "password ": "Server=db;User Id=sa;Password=Hunter2!x;Encrypt=yes",
     "password  ": '{"password": "hunter2hunter2"}',
     "authorization": "Authorization: Bearer abcdef0123456789ABCDEF",
@@ -28,11 +22,9 @@ SECRETS = {
     "user-password": "curl -u admin:passw0rd https://example.com",
 }
 
-PARTS = {
-    "url-password": "s3cr3tpw",
+PARTS = TELLTALES | {
     "password ": "Hunter2!x",
     "password  ": "hunter2hunter2",
-    "password": "wJalrXUtnFEMI",
     "authorization": "abcdef0123456789",
     "user-password": "passw0rd",
 }

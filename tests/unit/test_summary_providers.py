@@ -29,7 +29,8 @@ from ctxtop.core.summaries.providers.written import Commission
 from ctxtop.core.summaries.templates import FOUR
 
 from ..entries import answered, asked, called, returned
-from .test_summarise import lines_of, session, whole
+from ..made_up_secrets import SECRETS, told_in
+from .test_summarise import chain, lines_of, session, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -292,6 +293,20 @@ def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_p
     )
 
 
+def test_what_a_model_is_asked_has_no_secret(server: Server) -> None:
+    server.answers = [(200, says(GOOD))]
+    entries = list(session())
+    for number, secret in enumerate(SECRETS.values()):
+        run = called("Bash", f"s{number}", command=f"use {secret}")
+        entries[2:2] = chain(asked(f"Take {secret}"), run, returned("Bash", f"s{number}", secret))
+    summarise_with(whole(chain(*entries)), 3, FOUR, commission(server), Budget(2_000))
+    ((_, _, body),) = server.asked
+    sent = json.dumps(body)
+
+    assert "[redacted: jwt]" in sent
+    assert told_in(sent) == set()
+
+
 def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path) -> None:
     server.answers = [(200, says(GOOD))]
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -326,8 +341,6 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
 def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
     server.answers = [(200, says("All went well."))]
     entries = (*session(3), asked("Never push to main. Always test first."))
-    from .test_summarise import chain
-
     more = [each for n in range(9) for each in (asked(f"{n}? " + "x " * 300), answered("y"))]
     found = summarise_with(whole(chain(*entries, *more)), 2, FOUR, commission(server))
     assert isinstance(found, Refusal)
