@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 TEXT_LINES: Final = 12
 """Of each summary; `--json` has the whole."""
+
+NARROWEST: Final = 20
+"""Columns of a text; a terminal that has fewer wraps for itself."""
 
 BEGINNING: Final = 300
 """Characters of a text that a row may show; no terminal has more room."""
@@ -237,12 +241,30 @@ def summaries(found: Iterable[SummaryRow]) -> list[str]:
         head = f"{moment(each.at)}  {who}  {each.session_id}  ≈{size} tokens"
         said = each.text.strip("\n").split("\n")
         lines.append(paint(one_line(head), "ok"))
-        lines += [f"  {_harmless(line)}".rstrip() for line in said[:TEXT_LINES]]
-        if len(said) > TEXT_LINES:
-            more = len(said) - TEXT_LINES
+        rows, whole = _beginning(said)
+        lines += [f"  {row}".rstrip() for row in rows]
+        if more := len(said) - whole:
             lines.append(paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet"))
         lines.append("")
     return lines[:-1]
+
+
+def _beginning(said: Sequence[str]) -> tuple[list[str], int]:
+    """Wrap the first lines of a text into `TEXT_LINES` rows, and count those that are there whole.
+
+    The last row of a line that does not fit ends in a sign.
+    """
+    width = max(NARROWEST, terminal_width() - 2)
+    rows: list[str] = []
+    for number, line in enumerate(said):
+        left = TEXT_LINES - len(rows)
+        # What cannot be shown is not looked at: a line may have megabytes.
+        wrapped = textwrap.wrap(_harmless(line[: TEXT_LINES * width]), width) or [""]
+        if len(wrapped) > left or len(line) > TEXT_LINES * width:
+            cut = wrapped[:left]
+            return [*rows, *cut[:-1], *(f"{row[: width - 1]}…" for row in cut[-1:])], number
+        rows += wrapped
+    return rows, len(said)
 
 
 def composition(found: Composition) -> list[str]:
