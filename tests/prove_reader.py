@@ -23,7 +23,7 @@ def main() -> int:
     with in_memory() as folder:
         found = fuzz_reader.try_all(TRANSCRIPTS, folder / "reader", AT_ONCE, print)
         seconds = time.process_time() - began
-        print(f"{TRANSCRIPTS:,} mutated transcripts, {seconds:.0f} s: {len(found)} groups failed")
+        print(f"{TRANSCRIPTS:,} mutated transcripts, {seconds:.0f} s: {len(found)} failed")
         bad = fuzz_store.try_all(range(STORES), folder / "stores", print)
     seconds = time.process_time() - began - seconds
     print(f"{STORES:,} damaged stores, {seconds:.0f} s: {len(bad)} failed")
