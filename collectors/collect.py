@@ -263,7 +263,7 @@ class Collector:
             except StaleTailError:
                 self._known = self.writer.files()
                 continue
-            # Some of what is read depends on where the file stands: as another one it is read again.
+            # Some of what is read depends on where the file stands: it is read again, whole.
             del self._known[before.path]
             self._known[after.path] = after, msgspec.structs.replace(tail, device=NO_DEVICE)
             self._ease(before.path)
@@ -350,6 +350,8 @@ class Collector:
         source, before = stands or (None, TailState())
         if source is None or before.offset == 0:
             source = self._describe(found)
+        else:
+            before = msgspec.structs.replace(before, places=self.writer.places_of(source.path))
         return Task(found, source, before) if source else None
 
     def _restart(self, task: Task, batch: _Batch) -> Task | None:
@@ -373,7 +375,8 @@ class Collector:
         if reading.unrested:
             self._unrested.add(source.path)
         batch.bytes += reading.after.offset - before.offset
-        batch.tails[source.path] = (source, reading.after)
+        # Kept in the store alone, where a change of the file asks for it.
+        batch.tails[source.path] = (source, msgspec.structs.replace(reading.after, places=""))
 
     def _describe(self, found: FoundFile) -> SourceFile | None:
         source = describe(found.relative)

@@ -150,10 +150,13 @@ class Writer:
             yield
 
     def files(self) -> dict[str, tuple[SourceFile, TailState]]:
-        """Every transcript that the store knows, by path, with how far it was read."""
+        """Every transcript that the store knows, by path, with how far it was read.
+
+        Without `TailState.places`.
+        """
         rows = self._connection.execute(
             "SELECT path, kind, project, session_id, agent_id,"
-            f" device, inode, offset, anchor, IIF(gone, {GONE}, size), mtime_ns, ctime_ns, places"
+            f" device, inode, offset, anchor, IIF(gone, {GONE}, size), mtime_ns, ctime_ns"
             " FROM file"
         )
         return {
@@ -163,6 +166,11 @@ class Writer:
             )
             for row in rows
         }
+
+    def places_of(self, path: str) -> str:
+        """`TailState.places` of a file, which `files` leaves out: there may be 100,000 files."""
+        row = self._connection.execute("SELECT places FROM file WHERE path = ?", [path]).fetchone()
+        return str(row[0]) if row else ""
 
     def append(self, source: SourceFile, before: TailState, after: TailState, facts: Facts) -> None:
         """Add what was read from `before.offset` to `after.offset`.
