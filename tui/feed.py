@@ -130,7 +130,6 @@ class Feed:
         A terminal that does not read blocks that thread, and views would pile up in its queue.
         """
         self._taken.set()
-        self._poke.set()
 
     def drawn(self) -> None:
         """Say that the newest view stands on the screen: only then another one is worked out."""
@@ -271,10 +270,12 @@ class Feed:
             self._changed_all()
             version = -1
             opened = _inode(self._places.store)
+            owed = False
             while not self._stop.is_set() and _inode(self._places.store) == opened:
-                poked = self._poke.wait(0 if reader.unread else TICK_S)
+                poked = self._poke.wait(0 if reader.unread or owed else TICK_S) or owed
                 self._poke.clear()
                 self._answer(db)
+                owed = poked and not self._taken.wait(TICK_S)
                 if not self._taken.is_set():
                     continue
                 changed = self._take_changes()

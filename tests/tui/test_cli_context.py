@@ -27,6 +27,7 @@ KEYS = [
     "estimated",
     "source",
     "later_tokens",
+    "read_bytes",
     "categories",
     "largest",
 ]
@@ -163,7 +164,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_a_session_without_a_conversation_is_one_line(run: Callable[..., Ended]) -> None:
     ended = run(EMPTY)
     assert (ended.code, ended.out) == (1, "")
-    assert "says nothing yet" in ended.err
+    assert "no session begins with" in ended.err
     assert ended.err.count("\n") == 1
 
 

@@ -305,8 +305,12 @@ INSTALLERS = {
 }
 """The commands, the first-run screen, and the list of what was installed."""
 
-WRITERS = {ROOT / "collectors" / "policy_writing.py", ROOT / "tui" / "policy_files.py"}
-"""They write ctxtop's own policy by the installer's careful hands."""
+WRITERS = {
+    ROOT / "collectors" / "policy_writing.py",
+    ROOT / "collectors" / "trust_file.py",
+    ROOT / "tui" / "policy_files.py",
+}
+"""They write ctxtop's own policy, and who is trusted, with the installer's care."""
 
 
 def test_no_other_module_knows_the_installer() -> None:
