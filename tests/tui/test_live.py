@@ -112,7 +112,7 @@ async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
         append(path, answer(150_000, 1))
         await it.until(lambda: len(it.toasts) == 1, SOON_S)
         append(path, boundary(8_000, 2))
-        await it.until(lambda: "≈4 %" in it.words and "↻1" in it.words, SOON_S)
+        await it.until(lambda: "↻1" in it.words, SOON_S)
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
         append(path, answer(151_000, 3))
         await it.until(lambda: len(it.toasts) == 3, SOON_S)
@@ -171,7 +171,7 @@ async def test_an_agent_appears_in_the_tree_and_its_result_below_summaries(stage
         await it.until(lambda: "15 %" in "".join(it.rows("agents").values()), SOON_S)
         assert "running" in it.words
         append(path, returned("toolu_1", "abc1", "kolibri found\nand more"))
-        await it.until(lambda: "└ ✗ reviewer" in it.words, SOON_S)
+        await it.until(lambda: "└ ✓ reviewer" in it.words, SOON_S)
         await it.until(lambda: "2 lines ≈" in it.words, SOON_S)
         await it.until(lambda: "kolibri found" in "".join(it.rows("summaries").values()))
         await it.until(lambda: "2 lines ≈" in "".join(it.rows("summaries").values()), SOON_S)
