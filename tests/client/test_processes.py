@@ -15,6 +15,7 @@ from ctxtop.collectors.asking.client_trust import is_trusted, state_file
 from ..trusting import accept_trust_dialog
 from .lab import SMALL, TURN_S
 from .namespace import REPOSITORY
+from .trusting import trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +34,15 @@ from ctxtop.collectors.automation import Automation, own_ways
 from ctxtop.collectors.collect import Collector
 from ctxtop.collectors.folder import ClaudeFolder
 from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.user_file import trust_file
 from ctxtop.core.store.writer import Writer
 from tests.recorder import Recorder
 config, store, *folders = sys.argv[1:]
 with closing(Writer(Path(store))) as writer:
     folder = ClaudeFolder(Path(config).resolve())
     Collector(folder, writer, Recorder()).scan()
-    files = PolicyFiles()
+    files = PolicyFiles(PolicySources((), {}, None, trust_file()))
     files.look(folders)
     later = lambda: time.time_ns() // 1_000_000 + 600_000
     automation = Automation(folder, writer, files, own_ways(print), later)
@@ -131,6 +134,7 @@ def test_nothing_is_started_where_the_client_trusts_nobody(lab: Lab) -> None:
     mark.unlink()
     rest(lab, turn.session_id)
     (lab.project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
+    trust(lab)
     lab.new_exchanges()
     ended = trigger(lab, turn.session_id)
     (line,) = ended.err.splitlines()
@@ -151,6 +155,7 @@ def test_a_session_that_walked_into_a_clone_is_resumed_where_it_began(
     mark = plant(lab, evil)
     for folder in (lab.project, evil):
         (folder / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
+    trust(lab)
     turn = lab.turn(f"Go. [[bash:cd {evil}&&&usage:20000]] [[say:ok&&&usage:175000/12]]")
     assert lab.transcript(turn.session_id)[-1].get("cwd", str(evil)) == str(evil)
     assert any(line.get("cwd") == str(evil) for line in lab.transcript(turn.session_id))
