@@ -12,6 +12,7 @@ from ctxtop.core.agents import AgentStatus
 from ctxtop.core.context import ContextState
 from ctxtop.core.models import LARGE_MARK
 from ctxtop.tui.formats import percent
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from ctxtop.core.context import Context
@@ -136,8 +137,17 @@ class Judge:
                 if line.get("subtype") == "compact_boundary"
             ][-1]
             self._ledger.same("state", session.context.state, ContextState.ESTIMATED)
-            self._ledger.same("boundary", session.context.tokens, boundary["postTokens"])
-            self._known[session.session_id] = _Known(session.context, 0)
+            row = next(
+                each
+                for each in self._lab.ctxtop().compactions
+                if (each.session_id, each.agent_id) == (session.session_id, None)
+            )
+            self._ledger.same("boundary", row.post_tokens, boundary["postTokens"])
+            # With the system prompt, the tools and the listings, which the client leaves out.
+            assert (session.context.tokens or 0) > boundary["postTokens"]
+            # When it is resumed the client counts as it did.
+            counted = replace(session.context, tokens=boundary["postTokens"])
+            self._known[session.session_id] = _Known(counted, 0)
             return
         used = _seen(last["usage"])
         self._ledger.same("state", session.context.state, ContextState.MEASURED)
