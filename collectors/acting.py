@@ -276,7 +276,7 @@ def _failed(act: Act, check: str, why: str, what_to_do: str) -> Done:
 
 
 def _ran(command: tuple[str, ...], folder: str | None) -> str:
-    """Say what was run, and where, for the run's one line."""
+    """Return what was run, and where, for the run's one line."""
     return f"; ran {shlex.join(command)} in {folder}" if command else ""
 
 

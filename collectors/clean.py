@@ -78,7 +78,7 @@ _LOOSE_JOINERS: Final = re.compile(
 
 
 def without_hidden(text: str) -> str:
-    """Take out characters that nobody sees, but for those by which people write words."""
+    """Remove characters that nobody sees, but for those by which people write words."""
     if text.isascii() or not _HIDDEN.search(text):
         return text
     # In this order: a joiner counts by what stays beside it.
@@ -87,7 +87,7 @@ def without_hidden(text: str) -> str:
 
 
 def _strip(text: str) -> str:
-    """Take out what a terminal obeys and what nobody sees."""
+    """Remove what a terminal obeys and what nobody sees."""
     return without_hidden(text.translate(_TABLE) if _MARKED.search(text) else text)
 
 

@@ -246,7 +246,7 @@ class Collector:
                 self._progress(work)
 
     def _follow_moves(self, waiting: list[FoundFile]) -> None:
-        """Give files that the client moved the rows that they had: a worktree or /cd moves them."""
+        """Move the rows of files that the client moved: into a worktree, or by /cd."""
         new = [found for found in waiting if found.relative not in self._known]
         if not new or not self._known:
             return

@@ -85,7 +85,7 @@ class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
 
 
 def found_file(projects: str, relative: str, status: os.stat_result) -> FoundFile:
-    """Take what the system says of a file below projects/."""
+    """Describe a file below projects/ by its `stat` result."""
     return FoundFile(
         projects,
         relative,
@@ -138,7 +138,7 @@ def describe(relative: str) -> SourceFile | None:
 
 
 def is_moved(before: SourceFile, found: FoundFile) -> bool:
-    """Say whether a file that is found is the known one, which stands at its old path no more."""
+    """Return whether a file is the known one, moved: nothing is left at its old path."""
     named = describe(found.relative)
     return (
         named is not None

@@ -136,7 +136,7 @@ def _is_other(file: BinaryIO, status: os.stat_result, before: TailState, behind:
 
 
 def _is_edited(file: BinaryIO, status: os.stat_result, before: TailState) -> bool:
-    """Say whether a file was written to and did not grow: where, nothing tells."""
+    """Return whether a file was written to without growing; nothing tells where."""
     if status.st_size != before.size:
         return False
     is_written = status.st_mtime_ns != before.mtime_ns
@@ -146,7 +146,7 @@ def _is_edited(file: BinaryIO, status: os.stat_result, before: TailState) -> boo
 
 
 def _is_continued(before: TailState, behind: bytes, data: bytes) -> bool:
-    """Say whether more than a line end follows a last line that was read without one."""
+    """Return whether more than a line end follows a last line that was read without one."""
     if before.offset == 0 or behind.endswith(b"\n"):
         return False
     return bool(data.partition(b"\n")[0].strip(AROUND))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def copy_attributes(origin: Path, descriptor: int) -> None:
-    """Give an open file the extended attributes of another one, access lists among them.
+    """Copy a file's extended attributes, access lists included, to an open file.
 
     Those that the system keeps for its administrator are left out, as is everything where the
     file system has none. Python has no call for them outside of Linux: there they are lost.

@@ -121,7 +121,7 @@ def complete_sessions(
     sessions: Sequence[Session],
     policies: Policies,
 ) -> list[Session]:
-    """Say of sessions what they are at and what they cost; asked for many of them at once."""
+    """Add activity and cost to sessions, with one query for all of them."""
     told = {
         row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
     }

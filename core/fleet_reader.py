@@ -127,7 +127,7 @@ class FleetReader:
         return at is not None and at >= self._since and found.warning.cleared_by is None
 
     def is_sure(self, now_ms: int) -> bool:
-        """Say whether time alone has changed nothing that was read, and all was read."""
+        """Return whether everything was read and the passing of time changed none of it."""
         return not self._unread and not self._no_longer_sure(now_ms)
 
     def _no_longer_sure(self, now_ms: int) -> set[str]:

@@ -49,7 +49,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return _compiled(self.regex, re.IGNORECASE if self.ignore_case else 0)
 
     def secret_in(self, found: re.Match[str]) -> tuple[int, int] | None:
-        """Tell where in a match the secret stands; None where it is none."""
+        """Return where in a match the secret stands; None where it is none."""
         groups = range(1, len(found.groups()) + 1)
         group = self.group or next((each for each in groups if found[each]), 0)
         secret = found[group]
@@ -184,7 +184,7 @@ def entropy(text: str) -> float:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Give all rules, ours first."""
+    """Return all rules, ours first."""
     known = msgspec.json.decode(RULES.read_bytes(), type=_File).rules
     return (*_OWN, *known)
 

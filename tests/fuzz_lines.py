@@ -177,7 +177,7 @@ _UUID: Final = re.compile(r"00000000-0000-4000-8000-\d{12}")
 
 
 def _renamed(lines: list[JsonLine], chance: random.Random) -> list[JsonLine]:
-    """Give the lines ids that depend on the seed alone."""
+    """Assign the lines ids that depend only on the seed."""
     data = json.dumps(lines)
     mark = chance.randrange(10**8)
     numbers = {name: n for n, name in enumerate(dict.fromkeys(_UUID.findall(data)))}

@@ -19,6 +19,6 @@ def trust(folder: Path, trust_file: Path | None = None) -> None:
 
 
 def write_trusted(folder: Path, text: str, trust_file: Path | None = None) -> None:
-    """Let a folder's file say something, and trust it."""
+    """Write a folder's policy file, and trust it."""
     (folder / PROJECT_FILE).write_text(text, encoding="utf-8")
     trust(folder, trust_file)

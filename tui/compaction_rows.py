@@ -111,7 +111,7 @@ def forgot_words(told: Told | None) -> str:
 
 
 def nothing_words(told: Told | None) -> str:
-    """Say why nothing is listed as forgotten."""
+    """Return why nothing is listed as forgotten."""
     if told is not None and not told.is_known:
         return UNKNOWN
     return "nothing that was looked for was forgotten"

@@ -42,7 +42,7 @@ class Leaving:
         self._before: dict[int, object] = {}
 
     def start(self) -> None:
-        """Take the signals over, from the main thread and in its event loop."""
+        """Install the signal handlers; call it from the main thread, inside its event loop."""
         if not SIGNALS:
             return
         self._hear, self._tell = os.pipe()
@@ -57,7 +57,7 @@ class Leaving:
             self._before[each] = signal.signal(each, self._note)
 
     def stop(self) -> None:
-        """Let the signals do what they did before."""
+        """Restore the previous signal handlers."""
         for each, before in self._before.items():
             signal.signal(each, before if callable(before) else signal.SIG_DFL)
         self._before = {}
@@ -112,7 +112,7 @@ class Leaving:
 
 
 def _source(app: CtxtopApp) -> int | None:
-    """Give the descriptor of the terminal, or of the server that a page's keys come from."""
+    """Return the descriptor of the terminal, or of the server that a page's keys come from."""
     try:
         source = sys.__stdin__.fileno() if sys.__stdin__ else None
     except (OSError, ValueError):
@@ -123,7 +123,7 @@ def _source(app: CtxtopApp) -> int | None:
 
 
 def _restore_terminal(app: CtxtopApp) -> None:
-    """Give a terminal that is still there its line discipline back, which does not block."""
+    """Restore the line discipline of a terminal that is still there; this never blocks."""
     attributes = getattr(app._driver, "attrs_before", None)  # noqa: SLF001 -- Textual's own way out
     source = _source(app)
     if attributes is None or source is None:

@@ -67,7 +67,7 @@ def steered_lines(items: Sequence[Steered]) -> Iterator[tuple[str, str]]:
 
 
 def steering_cost(items: Sequence[Steered]) -> str:
-    """Say how many tokens it took to ask; empty where nobody counted them."""
+    """Return how many tokens it took to ask; empty where nobody counted them."""
     known = [item.tokens for item in items if item.tokens is not None]
     return f", at most {tokens(sum(known))} tokens" if known else ""
 

@@ -135,7 +135,7 @@ def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
 
 
 def named_folder(root: Path) -> Path | None:
-    """Give a folder of the client's as `prepare_run` takes it: None where it is the default.
+    """Return a folder of the client's as `prepare_run` takes it: None where it is the default.
 
     A client that is told of its own default keeps its settings elsewhere.
     """

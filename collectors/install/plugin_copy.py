@@ -95,7 +95,7 @@ def is_ours(found: Mapping[str, bytes]) -> bool:
 
 
 def _is_half_of_ours(folder: Path, names: Container[str]) -> bool:
-    """Say whether what stands there is what a crash left: our files alone, without the manifest.
+    """Return whether what stands there is what a crash left: our files alone, without the manifest.
 
     The manifest is written last and removed first.
     """

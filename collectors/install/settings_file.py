@@ -87,7 +87,7 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
 
 
 def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
-    """Let the file hold these bytes, or let it be gone; it keeps its mode and attributes.
+    """Write these bytes to the file, or delete it for None; mode and attributes are kept.
 
     Raises NotSafeError where it is no longer as it was read, OSError where it cannot be
     written; then nothing has changed.

@@ -86,7 +86,7 @@ def is_tool_result(message: MessageGlance) -> bool:
 
 
 def has_failed(message: MessageGlance) -> bool:
-    """Say whether a user's message brings a tool call's failure."""
+    """Return whether a user's message brings a tool call's failure."""
     content = message.content
     return type(content) is list and any(
         type(block) is BlockGlance and block.is_error is not UNSET and block.is_error == TRUE

@@ -24,7 +24,7 @@ FEW_TURNS: Final = 3
 
 
 def advice(view: View, aim: Aim, protection: Protection) -> str:
-    """Say what to allow beyond an aim so that a plan frees enough, the least harm first.
+    """Return what to allow so that a plan frees enough, least harm first.
 
     Each way is planned for that, so it takes as long as a plan. Raises OSError.
     """

@@ -30,7 +30,7 @@ HISTORY: Final = "file-history"
 
 
 def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
-    """Say how the lines of a session stand in its fork; what is no object stays as it is.
+    """Return how a session's lines are written in its fork; non-objects are copied as they are.
 
     A last line without a line end gets one: else the client would write its next line into it.
     """

@@ -90,7 +90,7 @@ class LineFile:
         return os.pread(self._file.fileno(), line.length, line.offset)
 
     def is_still(self, path: Path, scan: Scan) -> bool:
-        """Say whether a path still names this file, with all that was scanned. Raises OSError."""
+        """Return whether a path still names this file, uncut since the scan. Raises OSError."""
         own = os.fstat(self._file.fileno())
         return os.path.samestat(path.stat(follow_symlinks=False), own) and own.st_size >= scan.size
 

@@ -97,7 +97,7 @@ def bind(view: View, chosen: list[Operation]) -> Selection:
 
 
 def least_tokens(before: int, window_tokens: int | None) -> int:
-    """Give the least that a plan has to free to be worth it, of a context of so many tokens."""
+    """Return the fewest tokens that a plan for a context of this size must free."""
     common = SMALL_WINDOW if before <= SMALL_WINDOW else LARGE_WINDOW
     enough = max(LEAST_OF_CONTEXT * before, LEAST_OF_WINDOW * SMALL_WINDOW)
     return round(min(LEAST_OF_WINDOW * (window_tokens or common), enough))

@@ -152,7 +152,7 @@ class View:
         self._spans: Final[dict[tuple[int, str], Span]] = {}
 
     def with_slots(self, slots: Sequence[Slot]) -> View:
-        """Give a view of the same transcript, of which nothing was changed yet."""
+        """Return a fresh view of the same transcript, without changes."""
         return View(
             slots,
             self.lines,
@@ -211,7 +211,7 @@ class View:
             self._settled.add(number)
 
     def line(self, number: int) -> Line:
-        """Give a line of the file, or the half one at its end; raises IndexError."""
+        """Return a line of the file, or the half one at its end; raises IndexError."""
         if self.torn and number == self.torn.number:
             return self.torn
         return self.lines[number - 1]

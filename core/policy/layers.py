@@ -123,7 +123,7 @@ class Policies(msgspec.Struct, frozen=True):
     """The same of what ctxtop acts by: nothing that only shows counts there."""
 
     def of(self, project_root: str | None) -> Policy:
-        """Give the policy of a session that began in this folder."""
+        """Return the policy of a session that began in this folder."""
         return self.projects.get(project_root or "", self.common)
 
     @property

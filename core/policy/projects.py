@@ -105,7 +105,7 @@ def _too_low(name: str, value: Value) -> str:
 
 
 def _mixed_preset(person: Sequence[Given], kept: Sequence[Given]) -> dict[str, Resolved] | None:
-    """Take from the preset of an untrusted file what is shown, and all else from the person's."""
+    """Combine an untrusted file's preset (display keys only) with the person's preset."""
     if not any(each.key == "preset" for each in kept):
         return None
     own, chosen = resolve(person).preset, resolve((*kept, *person)).preset

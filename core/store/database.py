@@ -148,12 +148,12 @@ def is_passing(error: sqlite3.Error) -> bool:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Say whether SQLite found the store damaged, so that only making it again can help."""
+    """Return whether SQLite found the store damaged, so that only making it again can help."""
     return _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def is_from_damage(error: BaseException, path: Path) -> bool:
-    """Say whether an error comes of a damaged store: what is in doubt is looked at whole."""
+    """Return whether a damaged store caused an error; in doubt the whole store is checked."""
     if isinstance(error, sqlite3.Error):
         return is_damage(error) or (is_lasting(error) and find_damage(path) is not None)
     return isinstance(error, _FROM_BAD_ROWS) and find_damage(path) is not None
@@ -208,7 +208,7 @@ def _make_private(path: Path) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Take others' rights to the store and its journal away; another user's file stays."""
+    """Make the store and its journal private; another user's file is left as it is."""
     for suffix in _SUFFIXES:
         part = path.with_name(path.name + suffix)
         with suppress(FileNotFoundError, PermissionError):

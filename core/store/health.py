@@ -40,7 +40,7 @@ def note_schema(db: sqlite3.Connection) -> None:
 
 
 def has_own_schema(db: sqlite3.Connection) -> bool:
-    """Say whether the schema is the one that the migrations made."""
+    """Return whether the schema is the one that the migrations made."""
     row = db.execute("SELECT value FROM about WHERE key = ?", [SCHEMA_KEY]).fetchone()
     return row is not None and row[0] == schema_mark(db)
 
@@ -62,7 +62,7 @@ def find_damage(path: Path) -> str | None:
 
 
 def is_lasting(error: sqlite3.Error) -> bool:
-    """Say whether an error is about what the file holds, not about who may open it and when."""
+    """Return whether an error is about what the file holds, not about who may open it and when."""
     return (getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE) not in _ABOUT_THE_FILE_SYSTEM
 
 

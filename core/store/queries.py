@@ -162,7 +162,7 @@ def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
-    """Give the transcripts' lines set aside that are kept: path, offset, bytes, reason."""
+    """List the bad lines that are kept: path, byte offset, length in bytes, reason."""
     rows = db.execute(
         "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
         " ORDER BY path, b.offset"

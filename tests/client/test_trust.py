@@ -21,7 +21,7 @@ ALL = '[injection]\nsame_type_scope = "all"\n'
 
 
 def say(lab: Lab, text: str, folder: str = "") -> None:
-    """Let the project's file, or that of a folder below it, say something."""
+    """Write the project's policy file, or one in a folder below it."""
     path = lab.project / folder / ".ctxtop.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -69,7 +69,7 @@ class Blocked:
 
 @pytest.fixture
 def has_controlling_terminal() -> bool:
-    """Let the kernel tell the dashboard with SIGHUP when its terminal goes."""
+    """Whether the kernel sends SIGHUP to the dashboard when its terminal closes."""
     return True
 
 

@@ -60,7 +60,7 @@ class Wanted(msgspec.Struct, frozen=True):
     no_redact: bool = False
 
     def kept(self, value: Any) -> Any:  # noqa: ANN401 -- any JSON
-        """Give a value without the secrets in its texts, unless they were asked for."""
+        """Return a value without the secrets in its texts, unless they were asked for."""
         if self.no_redact:
             return value
         from ...core.redaction import redacted

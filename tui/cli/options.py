@@ -31,7 +31,7 @@ class Options(msgspec.Struct):
 
 
 def chosen(context: click.Context) -> Options:
-    """Give the options of this run; click hands one object down from the group."""
+    """Return the options of this run; click hands one object down from the group."""
     options: Options = context.ensure_object(Options)
     return options
 

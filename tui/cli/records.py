@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 def spent_by_session(found: Reading, only: Sequence[Session] | None = None) -> dict[str, SpentRow]:
-    """Give what each session's answers spent, or those of some; each answer counts once."""
+    """Return what each session's answers spent, or those of some; each answer counts once."""
     names = None if only is None else [each.session_id for each in only]
     return {row.session_id: row for row in spending_queries.spent(found.db, names)}
 

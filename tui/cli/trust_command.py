@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def trust(
     context: click.Context, *, folder: Path | None, lists: bool, revoke: bool, yes: bool
 ) -> int:
-    """Let a project's .ctxtop.toml do more than change what ctxtop shows.
+    """Trust a project's .ctxtop.toml to change more than what ctxtop shows.
 
     Shows the file of DIR (default: the current folder) and what it would begin to do, and asks.
     A file that changes must be trusted again.

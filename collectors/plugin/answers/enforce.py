@@ -115,7 +115,7 @@ class _Search:
         self._entries, self._bytes = MOST_ENTRIES, MOST_BYTES
 
     def finds(self, folder: Path, levels: int) -> bool:
-        """Say whether there is one so many levels deep; what cannot be read declares nothing."""
+        """Return whether such a file exists within `levels` folders; skips what cannot be read."""
         real = self._inside(folder)
         if real is None or levels <= 0:
             return False
@@ -157,7 +157,7 @@ class _Search:
 
 
 def _terms(given: Any) -> Terms:  # noqa: ANN401 -- as above
-    """Take the limits of the policy, which is read only where somebody said something."""
+    """Return the policy's limits; the policy is only read where somebody set a value."""
     from ...user_file import user_file
     from ..project_root import project_root
 
