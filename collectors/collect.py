@@ -11,7 +11,7 @@ import msgspec
 
 from ..core.last_line import whole_length
 from ..core.store.facts import SourceFile, TailState
-from ..core.store.writer import GONE, StaleTailError
+from ..core.store.writer import GONE, NO_DEVICE, StaleTailError
 from .afterwards import Afterwards
 from .agent_meta import read_meta
 from .clean import clean_title
@@ -47,9 +47,6 @@ HEAD_BYTES: Final = 64 * 1024
 """Where the first line of an old agent's file names its session."""
 
 NANOSECONDS: Final = 1_000_000_000
-
-NO_DEVICE: Final = -1
-"""Of a file that was moved: none has it, so that all of it is read again."""
 
 
 class _Batch(msgspec.Struct):
@@ -263,7 +260,6 @@ class Collector:
             except StaleTailError:
                 self._known = self.writer.files()
                 continue
-            # Some of what is read depends on where the file stands: it is read again, whole.
             del self._known[before.path]
             self._known[after.path] = after, msgspec.structs.replace(tail, device=NO_DEVICE)
             self._ease(before.path)

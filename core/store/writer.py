@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 GONE: Final = -1
 """The size of a file that is gone: none has it, so one that comes back is looked at again."""
 
+NO_DEVICE: Final = -1
+"""The device of a file that was moved: none has it, so all of the file is read again."""
+
 TROUBLE_ROWS: Final = 200
 """How many troubles are kept; each place has one row, the newest."""
 
@@ -194,15 +197,18 @@ class Writer:
             self._update_tail(file_id, TailState(), 0)
 
     def rename(self, before: SourceFile, tail: TailState, after: SourceFile) -> None:
-        """Keep a transcript's rows under the path that it was moved to.
+        """Keep a transcript's rows under the path that it was moved to, until it is read again.
+
+        Some of what is read depends on where the file stands, and the process may end before it
+        has read it: so the row itself says that it is out of date.
 
         Raises StaleTailError where another ctxtop was faster.
         """
         with self.transaction():
             file_id = self._at(before, tail)
             renamed = self._connection.execute(
-                "UPDATE OR IGNORE file SET path = ?, project = ? WHERE file_id = ?",
-                [after.path, after.project, file_id],
+                "UPDATE OR IGNORE file SET path = ?, project = ?, device = ? WHERE file_id = ?",
+                [after.path, after.project, NO_DEVICE, file_id],
             )
             if not renamed.rowcount:
                 raise StaleTailError(after.path)

@@ -97,6 +97,30 @@ def test_a_moved_session_reads_like_one_that_was_never_elsewhere(
     assert [agent.agent_id for agent in agents(store)] == ["a1", "a2"]
 
 
+def test_a_process_that_ends_before_it_reads_a_moved_file_leaves_that_to_the_next(
+    claude: ClaudeFolder,
+    project: Path,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first_look(claude, store)
+    # No folder in the transcript has this folder's name: where it began is not known any more.
+    other = move(project, "-home-dev-other")
+    append(other / f"{SESSION}.jsonl", [assistant("m1", at=9)])
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Collector, "_take_next", ends)
+        first_look(claude, store)
+    first_look(claude, store)
+    first_look(claude, tmp_path / "clean.db")
+
+    assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
+
+
+def ends(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_move_that_is_seen_only_after_the_old_file_was_missed(
     project: Path, collector: Collector, store: Path
 ) -> None:
