@@ -61,7 +61,7 @@ print("said to the terminal", file=sys.stderr)
 def much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few files be much to read, on any machine."""
     monkeypatch.setattr(readers, "MUCH_BYTES", 1)
-    monkeypatch.setattr(readers, "SILENT_S", 0.5)
+    monkeypatch.setattr(readers, "SILENT_S", 2.0)
     monkeypatch.setattr(readers, "_cores", lambda: 3)
     monkeypatch.setattr(collect, "COMMIT_BYTES", 500_000)
 

@@ -165,15 +165,15 @@ def test_a_persons_own_window_is_above_all_evidence_and_what_it_contradicts_is_n
     assert window.contradicted == (Claim(200_000, Source.STATUS_LINE),)
 
 
-def test_the_policys_window_is_asked_for_by_the_sessions_folder_and_model() -> None:
+def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> None:
     own = resolve(
         [Given("limit.override", {"claude-haiku-4-5": 64_000}, Origin.PROJECT_FILE, ".ctxtop.toml")]
     )
     evidence = Evidence(Facts(), Policies(projects={"/p": own}))
 
     windows = [
-        evidence.window_of(Seen(session_id="s", model=model, cwd=cwd)).tokens
-        for model, cwd in (
+        evidence.window_of(Seen(session_id="s", model=model, project_root=root)).tokens
+        for model, root in (
             ("claude-haiku-4-5", "/p"),
             ("claude-haiku-4-5", "/q"),
             ("claude-opus-4-5", "/p"),

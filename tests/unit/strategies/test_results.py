@@ -210,7 +210,7 @@ def test_what_is_overtaken_leaves_what_stands_nowhere_else(
 def test_nothing_is_masked_whose_names_would_not_fit(session: Session, tmp_path: Path) -> None:
     names = "\n".join(f"module_{n}.function_{n}" for n in range(400))
     session.use("mcp__db__query", names, query="select")
-    session.rest()
+    session.rest(lines=60)
     assert found_by("old-results", session, tmp_path) == []
 
 
@@ -241,7 +241,7 @@ def test_old_results_are_masked_by_who_gave_them(
         if other != tool:
             session.use(other, numbered(40, words=f"{WORDS} {other}"), query="other")
     _, line = session.use(tool, [{"type": "text", "text": numbered(40)}], **asked)
-    session.rest()
+    session.rest(lines=60)
     (found,) = found_by(strategy, session, tmp_path)
     assert found.line == line
     (edit,) = found.edits
@@ -287,6 +287,6 @@ def test_errors_agents_and_what_a_person_said_stay(session: Session, tmp_path: P
     session.use("AskUserQuestion", numbered(), questions=[])
     session.use("ExitPlanMode", numbered(), plan=numbered())
     session.use("Skill", numbered(), skill="compress")
-    session.rest()
+    session.rest(lines=60)
     for strategy in ("old-results", "duplicate-results", "old-shell-output", "failed-inputs"):
         assert found_by(strategy, session, tmp_path) == []
