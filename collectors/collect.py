@@ -24,7 +24,7 @@ from .registry import open_sessions, read_clients
 from .regular import open_regular
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
-from .tail import REST_S, Change
+from .tail import REST_S, Change, to_hold
 from .work import Task, Work
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class Collector:
             self._take_file(task.found, batch)
             return
         try:
-            self._store(task.source, task.before, reading, batch)
+            self._store(task, reading, batch)
         except StaleTailError:
             self._learn_anew(batch)
         else:
@@ -335,7 +335,7 @@ class Collector:
             if reading.change is Change.REWRITTEN:
                 task = self._restart(task, batch)
                 continue
-            self._store(task.source, task.before, reading, batch)
+            self._store(task, reading, batch)
             if not reading.more:
                 return
             task.before = reading.after
@@ -358,9 +358,8 @@ class Collector:
         batch.touched.add(task.source.session_id)
         return self._task(task.found, batch)
 
-    def _store(
-        self, source: SourceFile, before: TailState, reading: Reading, batch: _Batch
-    ) -> None:
+    def _store(self, task: Task, reading: Reading, batch: _Batch) -> None:
+        source, before = task.source, task.before
         is_new_or_back = before.offset == 0 or before.size == GONE
         if reading.change is Change.GROWN or is_new_or_back:
             self.writer.append(source, before, reading.after, reading.facts)
@@ -371,8 +370,7 @@ class Collector:
         if reading.unrested:
             self._unrested.add(source.path)
         batch.bytes += reading.after.offset - before.offset
-        # Kept in the store alone, where a change of the file asks for it.
-        batch.tails[source.path] = (source, msgspec.structs.replace(reading.after, places=""))
+        batch.tails[source.path] = (source, to_hold(reading.after, task.found))
 
     def _describe(self, found: FoundFile) -> SourceFile | None:
         source = describe(found.relative)
@@ -408,7 +406,9 @@ class Collector:
         present = {found.relative for found in finding.transcripts}
         batch = _Batch()
         with self.writer.transaction():
-            for relative in self._known.keys() - present:
+            for relative in self._known:
+                if relative in present:
+                    continue
                 if not any(PurePath(relative).is_relative_to(place) for place in finding.unseen):
                     self._mark_gone(relative, batch)
         self._finish(batch)
