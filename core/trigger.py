@@ -154,13 +154,15 @@ def fits(observed: Iterable[Compacted], tokens: int) -> bool:
 def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
     """Give what is claimed of the trigger, in tokens, the strongest first."""
     setup, window = evidence.setup, evidence.window
+    expected = explaining = _tokens(evidence, window)
     if setup.switched_off:
         yield Claim(None, setup.switched_off)
     elif declared := _declared(evidence):
-        ends = min(window, declared.tokens or window)
-        yield Claim(_tokens(evidence, ends), declared.source)
-    expected = _tokens(evidence, window)
-    own = learn(evidence.own, expected, window)
+        ends = _tokens(evidence, min(window, declared.tokens or window))
+        yield Claim(ends, declared.source)
+        # A compaction that came where somebody asked for it contradicts nobody.
+        explaining = ends if fits(evidence.own, ends) else expected
+    own = learn(evidence.own, explaining, window)
     if own and own >= evidence.counter:
         yield Claim(own, Source.SESSION_COMPACTION)
     elif never_armed(evidence.own, expected, window):

@@ -124,6 +124,7 @@ def test_their_own_status_line_says_the_same(lab: Lab, judge: Judge, model: str)
     screen.until(lambda: bool(lab.agent_statuses()), "the agents' status line")
     screen.until(lambda: lab.agent_statuses()[-1].get("tokenCount") == 31_005, "its first answer")
     told = lab.agent_statuses()[-1]
+    screen.until(lambda: bool(by_type(lab)["worker"].context.tokens), "its transcript")
     agent = by_type(lab)["worker"]
     assert agent.agent_id == told["id"]
     assert agent.status is AgentStatus.RUNNING

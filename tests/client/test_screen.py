@@ -84,7 +84,6 @@ def test_an_entry_that_a_killed_client_leaves_is_not_believed(lab: Lab) -> None:
     assert screen.entry()
 
 
-@pytest.mark.xfail(strict=True, reason="for two minutes after its last line a session is `active`")
 def test_what_has_ended_is_not_live(lab: Lab) -> None:
     screen = lab.interactive()
     session_id = screen.session_id

@@ -108,9 +108,10 @@ def test_a_process_that_ends_before_it_reads_a_moved_file_leaves_that_to_the_nex
     # No folder in the transcript has this folder's name: where it began is not known any more.
     other = move(project, "-home-dev-other")
     append(other / f"{SESSION}.jsonl", [assistant("m1", at=9)])
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(Collector, "_take_next", ends)
-        first_look(claude, store)
+        with pytest.raises(KeyboardInterrupt):
+            first_look(claude, store)
     first_look(claude, store)
     first_look(claude, tmp_path / "clean.db")
 

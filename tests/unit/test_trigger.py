@@ -171,6 +171,13 @@ def test_one_that_came_at_the_windows_end_tells_that_nothing_was_armed() -> None
     assert "window's end" in found.why
 
 
+def test_a_compaction_where_the_environment_asks_for_it_contradicts_nobody() -> None:
+    own = (Compacted(116_515, 118_015, armed=True),)
+    setup = declared(150_000, Source.ENVIRONMENT)
+
+    assert trigger(LARGE, 1_000_000, own=own, setup=setup) == Trigger(117_000, Source.ENVIRONMENT)
+
+
 def test_what_is_set_now_contradicts_what_was_seen_before() -> None:
     own = (Compacted(160_000, 167_081),)
     found = trigger(own=own, setup=declared(150_000), report=Claim(170_000, Source.CONTEXT_REPORT))
