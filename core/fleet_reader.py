@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .policy.layers import Policies
     from .warning_log import ContextWarning
 
-FIRST_PART: Final = 500
-"""Sessions of the first view: more than any screen shows, and read within half a second."""
+FIRST_PART: Final = 100
+"""Sessions of the first view: more than any screen shows, and read within a tenth of a second."""
 
 
 class FleetReader:

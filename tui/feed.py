@@ -58,6 +58,10 @@ NOT_LIVE: Final = "not live"
 
 AGAIN: Final = "then start ctxtop again"
 
+FIRST_S: Final = 1.0
+"""How long the first scan waits for the first view of what the store already has: both need the
+interpreter, and a person waits for the view."""
+
 JOIN_S: Final = 2.0
 """How long leaving waits for the threads, which end by themselves."""
 
@@ -82,6 +86,7 @@ class Feed:
         self.may_act: Final = threading.Event()
         """Set once a person knows what ctxtop is: nothing acts by itself before."""
         self._opened: Final = threading.Event()
+        self._shown: Final = threading.Event()
         self._drawn: Final = threading.Event()
         self._taken: Final = threading.Event()
         self._taken.set()
@@ -110,6 +115,7 @@ class Feed:
         self._stop.set()
         self.lookup.stop()
         self._opened.set()
+        self._shown.set()
         self._drawn.set()
         self._poke.set()
         for thread in self._threads:
@@ -225,6 +231,7 @@ class Feed:
         self._writer = writer
         self._policy_files = PolicyFiles(self._places.policy)
         self._opened.set()
+        self._shown.wait(FIRST_S)
         try:
             files = self._policy_files
             keep_up(self._places.folder, writer, self, self._stop, files, self.may_act)
@@ -313,6 +320,7 @@ class Feed:
         self._drawn.clear()
         self._taken.clear()
         self._post(ViewChanged(view))
+        self._shown.set()
         for trouble in pane.saves.new_troubles():
             self._post(Troubled(trouble))
         for place in pane.saves.ended_troubles():

@@ -131,7 +131,7 @@ def test_a_list_of_which_nothing_was_read_again_is_not_sorted_again(
     db: sqlite3.Connection,
 ) -> None:
     reader = FleetReader(db, START_MS)
-    reader.read(None, START_MS)
+    last = reader.read(None, START_MS)
     while reader.unread:
         last = reader.read((), START_MS)
     assert reader.read((), START_MS) is last

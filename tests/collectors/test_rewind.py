@@ -35,13 +35,15 @@ def snapshot(tokens: int, at: int, offset: int = 0) -> StatusSnapshot:
     fields: dict[str, Any] = dict.fromkeys(StatusSnapshot.__struct_fields__)
     fields |= {"offset": offset, "at": START_MS + at * 1000, "session_id": SESSION, "model": "m"}
     fields |= {"input_tokens": 0, "cache_creation_tokens": 0, "cache_read_tokens": tokens}
-    return StatusSnapshot(**(fields | {"output_tokens": 7}))
+    fields["output_tokens"] = 7
+    return StatusSnapshot(**fields)
 
 
 def measurement(tokens: int, at: int) -> Measurement:
     fields: dict[str, Any] = dict.fromkeys(Measurement.__struct_fields__)
     fields |= {"offset": 0, "at": START_MS + at * 1000, "kind": "session.measure", "detail": "{}"}
-    return Measurement(**(fields | {"session_id": SESSION, "context_tokens": tokens}))
+    fields |= {"session_id": SESSION, "context_tokens": tokens}
+    return Measurement(**fields)
 
 
 class Told:

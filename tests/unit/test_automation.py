@@ -221,14 +221,17 @@ def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
     hasty = policy(compact__cooldown_s=0, recovery__auto=True)
     # Never three within five minutes, which would pause it for half an hour.
     runs = [NOW - MINUTE * 3 * each for each in range(1, MOST_AN_HOUR + 1)]
-    for count in range(1, MOST_AN_HOUR + 1):
-        now = replace(READY, runs=tuple(Before(at) for at in reversed(runs[:count])))
+    after = [
+        replace(READY, runs=tuple(Before(at) for at in reversed(runs[:count])))
+        for count in range(1, MOST_AN_HOUR + 1)
+    ]
+    for count, now in enumerate(after, 1):
         assert should_act(hasty, now).act == (count < MOST_AN_HOUR), count
         mends = should_mend(hasty, replace(now, status=Status.TOO_LONG), None)
         assert mends.act == (count < MOST_AN_HOUR)
-    assert should_act(hasty, now).is_said
+    assert should_act(hasty, after[-1]).is_said
     later = HOUR_MS - 18 * MINUTE
-    assert should_act(hasty, replace(now, now_ms=NOW + later)).act
+    assert should_act(hasty, replace(after[-1], now_ms=NOW + later)).act
 
 
 def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
