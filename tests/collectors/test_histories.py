@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from ..dump import Rows
 
-HISTORIES: Final = 2_000
+HISTORIES: Final = int(os.environ.get("CTXTOP_HISTORIES") or 400)
+"""`make prove-engine` tries 2,000 of them, which takes minutes."""
 
 MOMENT: Final = FILE_STATE - {"anchor", "gone"}
 """Columns that tell when a file was read; where reading stands and what is gone is compared."""
