@@ -277,7 +277,7 @@ class Feed:
             self._changed_all()
             version = -1
             opened = _inode(self._places.store)
-            owed = False
+            owed = True  # a first view, whatever happens
             while not self._stop.is_set() and _inode(self._places.store) == opened:
                 poked = self._poke.wait(0 if reader.unread or owed else TICK_S) or owed
                 self._poke.clear()

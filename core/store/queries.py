@@ -289,9 +289,10 @@ _ADDED: Final = """
 """
 
 _STATUS: Final = "n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens"
-_BEGUN: Final = """(EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
-    OR EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
-        AND COALESCE(s.leaf_uuid, s.last_at, s.first_prompt) IS NOT NULL)
+# What almost every session has is asked for first.
+_BEGUN: Final = """(EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
+        AND COALESCE(s.last_at, s.first_prompt, s.leaf_uuid) IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
     OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
 """That a session's file holds more than nothing, or than what other sessions are called."""
 
@@ -332,7 +333,7 @@ WITH base AS MATERIALIZED (
     FROM file f
     WHERE f.kind = 'session' AND {where} AND {begun} AND NOT EXISTS (
         SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
-            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+            AND o.file_id <> f.file_id AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
@@ -436,7 +437,7 @@ SELECT f.session_id,
 FROM file f LEFT JOIN session s USING (file_id)
 WHERE f.kind = 'session' AND {_BEGUN} AND NOT EXISTS (
     SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
-        AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+        AND o.file_id <> f.file_id AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 UNION ALL
 SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
     SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
