@@ -333,7 +333,8 @@ WITH base AS MATERIALIZED (
     FROM file f
     WHERE f.kind = 'session' AND {where} AND {begun} AND NOT EXISTS (
         SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
-            AND o.file_id <> f.file_id AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+            AND o.file_id <> f.file_id
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
@@ -437,7 +438,8 @@ SELECT f.session_id,
 FROM file f LEFT JOIN session s USING (file_id)
 WHERE f.kind = 'session' AND {_BEGUN} AND NOT EXISTS (
     SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
-        AND o.file_id <> f.file_id AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+        AND o.file_id <> f.file_id
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
 UNION ALL
 SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
     SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
