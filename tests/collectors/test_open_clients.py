@@ -137,7 +137,7 @@ def test_two_clients_in_one_session_are_both_read(claude: ClaudeFolder) -> None:
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         enter(claude, SESSION)
-        enter(claude, SESSION, other.pid)
+        enter(claude, SESSION, other.pid, startedAt=time.time_ns() // 1_000_000)
         clients = read_clients(claude).clients
     finally:
         other.communicate(b"\n")

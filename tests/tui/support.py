@@ -32,7 +32,7 @@ NOW_MS: Final = int(NOW.timestamp() * 1000)
 WIDE: Final = (120, 40)
 ROOMY: Final = (200, 40)
 """Here a session's row has every column."""
-DEADLINE_S: Final = 10.0
+DEADLINE_S: Final = 30.0
 MOST_HOPS: Final = 100
 """More than any chain of messages has; a screen that never comes to rest is not waited for."""
 
