@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 
-# Where Python may not keep what it compiled, every start of ctxtop in a test compiles it all again.
+# Without bytecode files, every start of ctxtop in a test compiles all its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Say what can be made
@@ -62,7 +62,6 @@ check: $(VENV)/.check ## Format, lint and types
 prove-engine: $(VENV)/.test ## Tell over 10,000 stories of changed sessions, read as many odd transcripts
 	@$(BIN)/python -m tests.prove_engine
 	@$(BIN)/python -m tests.prove_reader
-	@CTXTOP_HISTORIES=2000 $(BIN)/python -m pytest -q tests/collectors/test_histories.py
 
 bench: $(VENV)/.test ## Print the benchmarks' figures
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done

@@ -78,7 +78,7 @@ _LOOSE_JOINERS: Final = re.compile(
 
 
 def without_hidden(text: str) -> str:
-    """Remove characters that nobody sees, but for those by which people write words."""
+    """Remove invisible characters, except those that writing systems need."""
     if text.isascii() or not _HIDDEN.search(text):
         return text
     # In this order: a joiner counts by what stays beside it.
@@ -87,7 +87,7 @@ def without_hidden(text: str) -> str:
 
 
 def _strip(text: str) -> str:
-    """Remove what a terminal obeys and what nobody sees."""
+    """Remove control characters and invisible characters."""
     return without_hidden(text.translate(_TABLE) if _MARKED.search(text) else text)
 
 

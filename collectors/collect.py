@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -24,7 +23,7 @@ from .registry import open_sessions, read_clients
 from .regular import open_regular
 from .surroundings.surroundings import SCAN_S, TICK_S, Surroundings
 from .surroundings.tell import Tell
-from .tail import REST_S, Change, to_hold
+from .tail import REST_S, Change, slim
 from .work import Task, Work
 
 if TYPE_CHECKING:
@@ -256,12 +255,12 @@ class Collector:
                 before, path=found.relative, project=found.relative.partition("/")[0]
             )
             try:
-                self.writer.rename(before, tail, after)
+                stale = self.writer.rename(before, tail, after)
             except StaleTailError:
                 self._known = self.writer.files()
                 continue
             del self._known[before.path]
-            self._known[after.path] = after, msgspec.structs.replace(tail, device=NO_DEVICE)
+            self._known[after.path] = after, stale
             self._ease(before.path)
 
     def _take_next(self, work: Work, readers: Readers, batch: _Batch) -> None:
@@ -370,7 +369,7 @@ class Collector:
         if reading.unrested:
             self._unrested.add(source.path)
         batch.bytes += reading.after.offset - before.offset
-        batch.tails[source.path] = (source, to_hold(reading.after, task.found))
+        batch.tails[source.path] = (source, slim(reading.after, task.found))
 
     def _describe(self, found: FoundFile) -> SourceFile | None:
         source = describe(found.relative)
@@ -406,10 +405,9 @@ class Collector:
         present = {found.relative for found in finding.transcripts}
         batch = _Batch()
         with self.writer.transaction():
+            # Not a difference of sets, which would copy up to 100,000 names.
             for relative in self._known:
-                if relative in present:
-                    continue
-                if not any(PurePath(relative).is_relative_to(place) for place in finding.unseen):
+                if relative not in present and not finding.hides(relative):
                     self._mark_gone(relative, batch)
         self._finish(batch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +62,10 @@ class Finding(msgspec.Struct, frozen=True):
     unseen: list[str] = []
     """Paths below projects/ of what is there and could not be looked at."""
     troubles: list[Trouble] = []
+
+    def hides(self, relative: str) -> bool:
+        """Return whether a path lies below one that could not be looked at."""
+        return any(PurePath(relative).is_relative_to(place) for place in self.unseen)
 
 
 class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):

@@ -7,7 +7,6 @@ import io
 import os
 import time
 from enum import Enum, auto
-from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -126,31 +125,23 @@ def lines_of(block: Block) -> list[RawLine]:
     return lines
 
 
-def to_hold(tail: TailState, found: FoundFile) -> TailState:
-    """Return a state with everything but `places`, for a table of 100,000 files in memory.
+def slim(tail: TailState, found: FoundFile) -> TailState:
+    """Return the state without `places`, and with integers that it shares with `found`.
 
-    Equal numbers become one object: a number takes 32 bytes, and half of them repeat.
+    There may be 100,000 of them in memory; an int takes 32 bytes, and most values repeat.
     """
-    offset = tail.offset
-    return TailState(
-        device=_same(tail.device),
+    return replace(
+        tail,
         inode=_shared(tail.inode, found.inode),
-        offset=offset,
-        anchor=tail.anchor,
-        size=_shared(tail.size, offset),
+        size=_shared(tail.size, tail.offset),
         mtime_ns=_shared(tail.mtime_ns, found.mtime_ns),
         ctime_ns=_shared(tail.ctime_ns, found.ctime_ns),
+        places="",
     )
 
 
 def _shared(number: int, other: int) -> int:
     return other if other == number else number
-
-
-@lru_cache(maxsize=16)
-def _same(number: int) -> int:
-    """Return the object that stood for this number before: a folder has few devices."""
-    return number
 
 
 def _is_other(file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes) -> bool:
@@ -166,7 +157,7 @@ def _is_other(file: BinaryIO, status: os.stat_result, before: TailState, behind:
 
 
 def _is_edited(file: BinaryIO, status: os.stat_result, before: TailState) -> bool:
-    """Return whether a file was written to without growing; nothing tells where."""
+    """Return whether a file was written to, at an unknown place, without growing."""
     if status.st_size != before.size:
         return False
     is_written = status.st_mtime_ns != before.mtime_ns

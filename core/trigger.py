@@ -116,10 +116,10 @@ def trigger_tokens(
     return max(tokens, 0)
 
 
-def learn(observed: Iterable[Compacted], expected: int, window: int) -> int | None:
+def learn(observed: Iterable[Compacted], expected: Iterable[int], window: int) -> int | None:
     """Learn a trigger in tokens from automatic compactions; None where they tell nothing.
 
-    The formula's value where it explains them, else the smallest counter at which the
+    The first expected value that explains them, else the smallest counter at which the
     client compacted. One below half the window answered a refused prompt, where nobody knows
     that it did not.
     """
@@ -132,9 +132,8 @@ def learn(observed: Iterable[Compacted], expected: int, window: int) -> int | No
     ]
     if not told:
         return None
-    if all(each.low < expected <= each.high for each in told):
-        return expected
-    return min(each.high for each in told)
+    explaining = (tokens for tokens in expected if fits(told, tokens))
+    return next(explaining, min(each.high for each in told))
 
 
 def never_armed(observed: Iterable[Compacted], expected: int, window: int) -> bool:
@@ -154,22 +153,23 @@ def fits(observed: Iterable[Compacted], tokens: int) -> bool:
 def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
     """Give what is claimed of the trigger, in tokens, the strongest first."""
     setup, window = evidence.setup, evidence.window
-    expected = explaining = _tokens(evidence, window)
+    expected = _tokens(evidence, window)
+    causes: tuple[int, ...] = (expected,)
     if setup.switched_off:
         yield Claim(None, setup.switched_off)
     elif declared := _declared(evidence):
         ends = _tokens(evidence, min(window, declared.tokens or window))
         yield Claim(ends, declared.source)
-        # A compaction that came where somebody asked for it contradicts nobody.
-        explaining = ends if fits(evidence.own, ends) else expected
-    own = learn(evidence.own, explaining, window)
+        # A compaction at the declared trigger confirms it.
+        causes = (ends, expected)
+    own = learn(evidence.own, causes, window)
     if own and own >= evidence.counter:
         yield Claim(own, Source.SESSION_COMPACTION)
     elif never_armed(evidence.own, expected, window):
         yield Claim(None, Source.SESSION_COMPACTION)
     if evidence.report and (evidence.report.tokens or evidence.counter) >= evidence.counter:
         yield evidence.report
-    if others := learn(evidence.others, expected, window):
+    if others := learn(evidence.others, (expected,), window):
         yield Claim(others, Source.OTHER_SESSIONS)
     armed = is_armed(evidence.model, evidence.version, window)
     yield Claim(expected if armed else None, Source.TABLE)

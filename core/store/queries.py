@@ -34,7 +34,14 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
     found = records(
         SessionRow,
         db,
-        _SESSIONS.format(where=where, begun=_BEGUN, **_ONLY_WITH, **_NOT_ASKED_FOR, **ADDITIONS),
+        _SESSIONS.format(
+            where=where,
+            begun=_BEGUN,
+            newest=_NEWEST_FILE,
+            **_ONLY_WITH,
+            **_NOT_ASKED_FOR,
+            **ADDITIONS,
+        ),
         values,
     )
     where, values = only_in("v.session_id", values if only is not None else None)
@@ -289,12 +296,18 @@ _ADDED: Final = """
 """
 
 _STATUS: Final = "n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens"
-# What almost every session has is asked for first.
+# SQLite stops at the first that holds, and almost every session meets the first.
 _BEGUN: Final = """(EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
         AND COALESCE(s.last_at, s.first_prompt, s.leaf_uuid) IS NOT NULL)
     OR EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
     OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
 """That a session's file holds more than nothing, or than what other sessions are called."""
+
+_NEWEST_FILE: Final = """NOT EXISTS (
+        SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
+            AND o.file_id <> f.file_id
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))"""
+"""That no newer file holds the same session: it stands in two folders after /cd moved it."""
 
 _NOT_ASKED_FOR: Final = {
     "warmup": WARMUP.format(file="a", said="q"),
@@ -331,10 +344,7 @@ WITH base AS MATERIALIZED (
             COALESCE((SELECT c.at FROM changed_session c WHERE c.session_id = f.session_id), -1))
             AS refused
     FROM file f
-    WHERE f.kind = 'session' AND {where} AND {begun} AND NOT EXISTS (
-        SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
-            AND o.file_id <> f.file_id
-            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+    WHERE f.kind = 'session' AND {where} AND {begun} AND {newest}
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
@@ -436,10 +446,7 @@ SELECT session_id FROM (
 SELECT f.session_id,
     COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
 FROM file f LEFT JOIN session s USING (file_id)
-WHERE f.kind = 'session' AND {_BEGUN} AND NOT EXISTS (
-    SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
-        AND o.file_id <> f.file_id
-            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+WHERE f.kind = 'session' AND {_BEGUN} AND {_NEWEST_FILE}
 UNION ALL
 SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
     SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)

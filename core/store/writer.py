@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from .bad_rows import add_bad_lines
 from .database import RESTING_CACHE_KIB, open_writer, set_aside, write
@@ -196,13 +196,11 @@ class Writer:
                 self._connection.execute(f"DELETE FROM {table} WHERE file_id = ?", [file_id])
             self._update_tail(file_id, TailState(), 0)
 
-    def rename(self, before: SourceFile, tail: TailState, after: SourceFile) -> None:
-        """Keep a transcript's rows under the path that it was moved to, until it is read again.
+    def rename(self, before: SourceFile, tail: TailState, after: SourceFile) -> TailState:
+        """Move a transcript's rows to its new path; return its state, which is out of date.
 
-        Some of what is read depends on where the file stands, and the process may end before it
-        has read it: so the row itself says that it is out of date.
-
-        Raises StaleTailError where another ctxtop was faster.
+        Some facts depend on the file's folder, so the file must be read again. The row says so
+        too, because the process may exit first. Raises StaleTailError if another ctxtop was faster.
         """
         with self.transaction():
             file_id = self._at(before, tail)
@@ -212,6 +210,7 @@ class Writer:
             )
             if not renamed.rowcount:
                 raise StaleTailError(after.path)
+        return replace(tail, device=NO_DEVICE)
 
     def mark_gone(self, path: str) -> None:
         """Note that a file is gone; what it said is kept."""

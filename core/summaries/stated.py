@@ -77,14 +77,14 @@ _NOT_DECIDED: Final = re.compile(
 
 
 def rules_in(text: str) -> Iterator[str]:
-    """Return the sentences of a person's text that lay down a rule, in their order."""
+    """Yield the sentences of a person's text that lay down a rule, in their order."""
     for sentence in sentences_with(CONSTRAINT, text):
         if _RULE.search(sentence) and not _NO_RULE.search(sentence):
             yield sentence
 
 
 def decisions_in(text: str) -> Iterator[str]:
-    """Return the sentences that say what was decided, in their order, each once."""
+    """Yield the sentences that say what was decided, in their order, each once."""
     seen: set[str] = set()
     for cue in (DECISION, REASON):
         for sentence in sentences_with(cue, text):

@@ -54,7 +54,7 @@ def candidates(kind: str, text: str) -> Iterator[str]:
 
 
 def spoken(kind: str, paths: Iterable[Path]) -> Iterator[str]:
-    """Return the texts in which a kind is looked for."""
+    """Yield the texts in which a kind is looked for."""
     kinds = {PieceKind.PROMPT} if kind == RULE else {PieceKind.PROMPT, PieceKind.TEXT}
     for path in paths:
         for entry in read_conversation(path):

@@ -159,7 +159,7 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
 
 
 def _is_return(line: Json) -> bool:
-    """An agent that ends while its parent is at work is heard of with the next request."""
+    """The result of an agent that ends during its parent's turn arrives as a queued command."""
     queued = line.get("attachment", {})
     told = queued.get("prompt") if queued.get("type") == "queued_command" else line.get("origin")
     return "task-notification" in json.dumps(told)

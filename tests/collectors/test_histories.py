@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     from ..dump import Rows
 
-HISTORIES: Final = int(os.environ.get("CTXTOP_HISTORIES") or 400)
-"""`make prove-engine` tries 2,000 of them, which takes minutes."""
+HISTORIES: Final = 2_000
 
 MOMENT: Final = FILE_STATE - {"anchor", "gone"}
 """Columns that tell when a file was read; where reading stands and what is gone is compared."""

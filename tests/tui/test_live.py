@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .support import Opened, Stage
 
-SOON_S = 10.0
+SOON_S = 5.0
 LARGE = "claude-opus-5-5"
 
 
