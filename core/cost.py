@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from .activity import Cost, CostSource
 from .prices import MILLION, price_of
+from .store.rows import SpentRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .store.activity_queries import ActivityRow
     from .store.spending_queries import SpendingRow
@@ -36,6 +37,20 @@ def estimate_cost(rows: Iterable[SpendingRow], own: Mapping[str, str]) -> Cost |
         usd += (row.cache_creation_tokens - row.cache_1h_tokens) * price.write_5m
         usd += row.cache_1h_tokens * price.write_1h
     return Cost(usd / MILLION, estimated=True, partial=unpriced) if priced else None
+
+
+def add_up(session_id: str, rows: Sequence[SpendingRow]) -> SpentRow | None:
+    """Add up a session's answers of all models; None where it has none."""
+    if not rows:
+        return None
+    return SpentRow(
+        session_id=session_id,
+        input_tokens=sum([row.input_tokens for row in rows]),
+        cache_creation_tokens=sum([row.cache_creation_tokens for row in rows]),
+        cache_read_tokens=sum([row.cache_read_tokens for row in rows]),
+        output_tokens=sum([row.output_tokens for row in rows]),
+        responses=sum([row.responses for row in rows]),
+    )
 
 
 def cost_of(row: ActivityRow | None, estimate: Cost | None, *, forked: bool) -> Cost | None:

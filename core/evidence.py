@@ -72,6 +72,21 @@ class Seen(msgspec.Struct, frozen=True):
     """Of the last answer, after the last compaction."""
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """What a context is measured against."""
+
+    window: Window
+    trigger: Trigger
+    lines: tuple[Line, ...]
+
+
+class CommonLimits(msgspec.Struct, frozen=True):
+    """Limits of all contexts of a kind, as long as no answer outgrows a claim of the window."""
+
+    limits: Limits
+    up_to: int
+
+
 class Facts(msgspec.Struct, frozen=True):
     """The rows that evidence is made of: equal ones say the same of every context."""
 
@@ -116,6 +131,12 @@ class Evidence:
         self._setups: dict[tuple[str | None, str | None, str | None], ClientSetup] = {}
         self._triggers: dict[tuple[object, ...], Trigger] = {}
         self._lines: dict[tuple[object, ...], tuple[Line, ...]] = {}
+        self._particular = {
+            *facts.environments,
+            *(row.session_id for row in facts.seen),
+            *(row.session_id for row in facts.compacted),
+        }
+        self._common: dict[tuple[object, ...], CommonLimits] = {}
 
     def says_the_same_as(self, other: Evidence) -> bool:
         """Say whether every context is judged as by the other."""
@@ -123,9 +144,8 @@ class Evidence:
 
     def measure(self, seen: Seen, counted: Counted) -> Context:
         """Measure a context against its own window, its trigger and its policy's levels."""
-        window = self.window_of(seen)
-        trigger = self.trigger_of(seen, window)
-        return measure(counted, window, trigger, self._lines_of(seen, window, trigger))
+        limits = self._common_limits(seen) or self._own_limits(seen)
+        return measure(counted, limits.window, limits.trigger, limits.lines)
 
     def window_of(self, seen: Seen) -> Window:
         """Decide a context's window in tokens."""
@@ -146,6 +166,38 @@ class Evidence:
         window = self.window_of(seen)
         trigger = trigger_claims(self._trigger_evidence(seen, window))
         return window_claims(self._window_evidence(seen)), list(trigger)
+
+    def _own_limits(self, seen: Seen) -> Limits:
+        window = self.window_of(seen)
+        trigger = self.trigger_of(seen, window)
+        return Limits(window, trigger, self._lines_of(seen, window, trigger))
+
+    def _common_limits(self, seen: Seen) -> Limits | None:
+        """Return what holds for all contexts of a kind; None for one that shows its own."""
+        # To decide it for each of 100,000 sessions takes longer than to read them.
+        if seen.session_id in self._particular or seen.report or seen.limit_tokens:
+            return None
+        is_large = seen.peak_tokens > SMALL_WINDOW
+        key = (
+            is_large,
+            seen.model,
+            seen.asked_model,
+            seen.client_version,
+            seen.cwd,
+            seen.project_root,
+            seen.agent_type,
+        )
+        found = self._common.get(key)
+        if found is None:
+            found = self._common[key] = self._judge_kind(seen, is_large=is_large)
+        return found.limits if seen.peak_tokens <= found.up_to else None
+
+    def _judge_kind(self, seen: Seen, *, is_large: bool) -> CommonLimits:
+        """Judge a kind by the smallest answer that tells a large window, or by none."""
+        least, most = (SMALL_WINDOW + 1, LARGE_WINDOW) if is_large else (0, SMALL_WINDOW)
+        limits = self._own_limits(replace(seen, peak_tokens=least))
+        others = (claim.tokens or 0 for claim in limits.window.contradicted)
+        return CommonLimits(limits, min(most, limits.window.tokens, *others))
 
     def _window_evidence(self, seen: Seen) -> WindowEvidence:
         asked = asked_large(seen.asked_model, seen.model)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from .activity import NO_CACHE, TRAIL_ANSWERS
 from .agents import Agent, AgentStatus, make_agent
 from .at_work import cache_of, doing_of
-from .cost import cost_of, estimate_cost
+from .cost import add_up, cost_of, estimate_cost
 from .evidence import Evidence, read_facts
 from .outlook import look_ahead, read_growth, read_prior
 from .policy.layers import COMMON
@@ -125,28 +125,43 @@ def complete_sessions(
     told = {
         row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
     }
-    spent: dict[str, list[SpendingRow]] = {}
     named = [each.session_id for each in sessions]
-    for spending in (
-        *spending_queries.spending(db, named),
-        *spending_queries.progress_spending(db, named),
-    ):
-        spent.setdefault(spending.session_id, []).append(spending)
+    spent = _by_session(spending_queries.spending(db, named))
+    progress = _by_session(spending_queries.progress_spending(db, named))
     return [
-        _at_work(session, told.get(row.file_id), spent.get(session.session_id, []), policies)
+        _at_work(
+            session,
+            told.get(row.file_id),
+            spent.get(session.session_id, ()),
+            progress.get(session.session_id, ()),
+            policies,
+        )
         for row, session in zip(rows, sessions, strict=True)
     ]
 
 
+def _by_session(rows: Iterable[SpendingRow]) -> dict[str, list[SpendingRow]]:
+    found: dict[str, list[SpendingRow]] = {}
+    for row in rows:
+        found.setdefault(row.session_id, []).append(row)
+    return found
+
+
 def _at_work(
-    session: Session, row: ActivityRow | None, spent: list[SpendingRow], policies: Policies
+    session: Session,
+    row: ActivityRow | None,
+    spent: Sequence[SpendingRow],
+    progress: Sequence[SpendingRow],
+    policies: Policies,
 ) -> Session:
-    estimate = estimate_cost(spent, policies.of(session.project_root).labels("price"))
+    prices = policies.of(session.project_root).labels("price")
+    estimate = estimate_cost((*spent, *progress), prices)
     return replace(
         session,
         doing=doing_of(row) if row and session.live else None,
         cache=cache_of(row) if row else NO_CACHE,
         cost=cost_of(row, estimate, forked=session.forked_from is not None),
+        spent=add_up(session.session_id, spent),
     )
 
 

@@ -16,7 +16,7 @@ from .outlook import NO_OUTLOOK, Outlook
 if TYPE_CHECKING:
     from .context import Context
     from .evidence import Evidence
-    from .store.rows import SessionRow
+    from .store.rows import SessionRow, SpentRow
 
 ACTIVE_MS: Final = 120_000
 """A transcript that grew this recently is of a session at work, also where no registry
@@ -81,6 +81,8 @@ class Session(msgspec.Struct, frozen=True):
     cache: Cache = NO_CACHE
     cost: Cost | None = None
     """None where no answer has a price."""
+    spent: SpentRow | None = None
+    """Tokens of its answers, its agents' with them; None where it has none."""
     project_root: str | None = None
     """Where it began: what a project says, and what is started for it, belongs there."""
     trail: tuple[int, ...] = ()

@@ -31,15 +31,9 @@ class SpendingRow(msgspec.Struct, frozen=True):
     responses: int
 
 
-def spent(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SpentRow]:
-    """Add up the answers of every session or of those named.
-
-    Every message of the store counts once (R: totals).
-    """
-    if only is None:
-        return records(SpentRow, db, _SPENT.format(wanted=_ALL, owned=1))
-    sql = _SPENT.format(wanted=_NAMED, owned=_OWNED)
-    return records(SpentRow, db, sql, {"only": json.dumps(list(only))})
+def spent(db: sqlite3.Connection) -> list[SpentRow]:
+    """Add up the answers of every session: every message of the store counts once (R: totals)."""
+    return records(SpentRow, db, _SPENT.format(wanted=_ALL, owned=1))
 
 
 def spending(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SpendingRow]:

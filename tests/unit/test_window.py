@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 from ctxtop.core.claims import Claim, Source
 from ctxtop.core.client_setup import ClientSetup
-from ctxtop.core.evidence import Evidence, Facts, Seen
+from ctxtop.core.counter import Counted
+from ctxtop.core.evidence import Evidence, Facts, Reported, Seen
 from ctxtop.core.models import LARGE_WINDOW, SMALL_WINDOW, table_window
 from ctxtop.core.policy.layers import Given, Policies, resolve
 from ctxtop.core.policy.policy import Origin
+from ctxtop.core.store.evidence_queries import SeenRow
 from ctxtop.core.window import WindowEvidence, find_window
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 ALL = WindowEvidence(
@@ -180,3 +184,44 @@ def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> 
         )
     ]
     assert windows == [64_000, 200_000, 200_000]
+
+
+TOLD = Facts(
+    seen=(
+        SeenRow("other", "claude-opus-5", None, "2.1.329", 400_000),
+        SeenRow("own", "claude-haiku-4-5", None, "2.1.329", 150_000),
+    )
+)
+SIZES = (0, 1, 64_000, 150_000, 200_000, 200_001, 400_000, 400_001, 1_000_000, 1_000_001)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Seen,
+            session_id=st.sampled_from(["own", "other", "third"]),
+            model=st.sampled_from(["claude-opus-5", "claude-haiku-4-5", "house-model", None]),
+            client_version=st.sampled_from(["2.1.329", "2.0.1"]),
+            project_root=st.sampled_from([None, "/p"]),
+            peak_tokens=st.sampled_from(SIZES),
+            limit_tokens=st.sampled_from([None, 180_000]),
+            report=st.sampled_from([None, Reported(400_000, 367_000)]),
+        ),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_a_session_is_measured_the_same_alone_and_after_others_of_its_kind(
+    contexts: list[Seen],
+) -> None:
+    own = resolve(
+        [Given("limit.override", {"house-model": 64_000}, Origin.PROJECT_FILE, ".ctxtop.toml")]
+    )
+    policies = Policies(projects={"/p": own})
+    evidence = Evidence(TOLD, policies)
+    for seen in contexts:
+        counted = Counted(answer=seen.peak_tokens)
+        alone = Evidence(TOLD, policies)
+        window = alone.window_of(seen)
+        found = evidence.measure(seen, counted)
+        assert (found.window, found.trigger) == (window, alone.trigger_of(seen, window))

@@ -17,7 +17,7 @@ from . import activity_json, compliance_json
 from .times import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from ...core.activity import Cost
@@ -74,10 +74,10 @@ def _quickly(value: object) -> str | None:
         return None
 
 
-def session(found: Session, spent: Mapping[str, SpentRow], projects: Path, now_ms: int) -> Record:
+def session(found: Session, projects: Path, now_ms: int) -> Record:
     """One object of `ctxtop sessions`."""
     context = found.context
-    own = spent.get(found.session_id)
+    own = found.spent
     level = context.level
     return {
         "session_id": found.session_id,

@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 
-def spent_by_session(found: Reading, only: Sequence[Session] | None = None) -> dict[str, SpentRow]:
-    """Return what each session's answers spent, or those of some; each answer counts once."""
-    names = None if only is None else [each.session_id for each in only]
-    return {row.session_id: row for row in spending_queries.spent(found.db, names)}
+def spent_by_session(found: Reading) -> dict[str, SpentRow]:
+    """Return what each session's answers spent; each answer counts once."""
+    return {row.session_id: row for row in spending_queries.spent(found.db)}
 
 
 def of_sessions(found: Reading, listed: Sequence[Session]) -> list[Record]:
     """Give the records of `ctxtop sessions`."""
-    spent, projects = spent_by_session(found, listed), found.places.folder.projects
-    return [as_json.session(each, spent, projects, found.now_ms) for each in listed]
+    projects = found.places.folder.projects
+    return [as_json.session(each, projects, found.now_ms) for each in listed]
 
 
 def of_agents(found: Reading, listed: Sequence[Agent], session_id: str | None) -> list[Record]:
