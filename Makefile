@@ -62,6 +62,7 @@ check: $(VENV)/.check ## Format, lint and types
 prove-engine: $(VENV)/.test ## Tell over 10,000 stories of changed sessions, read as many odd transcripts
 	@$(BIN)/python -m tests.prove_engine
 	@$(BIN)/python -m tests.prove_reader
+	@CTXTOP_PROVE=1 $(BIN)/python -m pytest -q -s $(addprefix tests/collectors/test_,histories.py kill.py places.py)
 
 bench: $(VENV)/.test ## Print the benchmarks' figures
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done

@@ -13,6 +13,7 @@ from ctxtop.core.store.writer import Writer
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 from ..dump import FILE_STATE, dump
+from ..effort import tries
 from ..histories import Folder, History, cut, histories, look_once
 from ..seed import SEED
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..dump import Rows
 
-HISTORIES: Final = 2_000
+HISTORIES: Final = tries(250, proving=2_000)
 
 MOMENT: Final = FILE_STATE - {"anchor", "gone"}
 """Columns that tell when a file was read; where reading stands and what is gone is compared."""

@@ -19,6 +19,7 @@ from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
+from ..effort import tries
 from ..recorder import Recorder
 from ..seed import SEED
 from ..transcripts import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KILLS: Final = 50
+KILLS: Final = tries(12, proving=50)
 SESSIONS: Final = 20
 ROUNDS: Final = 28
 
@@ -204,7 +205,7 @@ WITH_ROWS: Final = (
 )
 
 
-def test_killed_at_fifty_moments(made: Path, tmp_path: Path, child_env: dict[str, str]) -> None:
+def test_killed_at_many_moments(made: Path, tmp_path: Path, child_env: dict[str, str]) -> None:
     chance = random.Random(SEED)
     scan(made, tmp_path / "whole.db")
     whole = dump(tmp_path / "whole.db")

@@ -18,11 +18,13 @@ from ctxtop.tui.places import Places
 
 from .ended import Ended
 from .support import NOW, Clock, Stage
-from .told import Told, tell
+from .told import Told, copy_demo, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from ctxtop.collectors.demo import DemoFolder
 
 PID = 4242
 
@@ -86,22 +88,28 @@ def stage(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stag
     return Stage(Places(root, tmp_path / "state" / "store.db", chosen=True), clock)
 
 
+@pytest.fixture(scope="session")
+def demo_files(tmp_path_factory: pytest.TempPathFactory) -> DemoFolder:
+    """The demo's folder, written once and copied for each test: to write it takes a second."""
+    return make_demo(tmp_path_factory.mktemp("files") / "claude", NOW, pid=PID, proc_start="1")
+
+
 @pytest.fixture
-def untold(stage: Stage) -> Stage:
+def untold(stage: Stage, demo_files: DemoFolder) -> Stage:
     """The demo's sessions, of which no store knows anything yet."""
-    stage.sessions = make_demo(stage.root, NOW, pid=PID, proc_start="1").sessions
+    stage.sessions = copy_demo(demo_files, stage.root).sessions
     return stage
 
 
 @pytest.fixture(scope="session")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(tmp_path_factory: pytest.TempPathFactory, demo_files: DemoFolder) -> Told:
     """The demo's folder and the store of one scan of it, made once for all tests."""
     top = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_is_alive", lambda _: True)
         patch.setenv("HOME", str(top))
         patch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-        return tell(top, NOW, PID)
+        return tell(top, demo_files)
 
 
 @pytest.fixture

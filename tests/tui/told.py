@@ -5,15 +5,14 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.demo import make_demo
+from ctxtop.collectors.demo import DemoFolder
 from ctxtop.tui.places import Places
 from ctxtop.tui.update import bring_up_to_date
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
 
     from ctxtop.collectors.demo import DemoSession
@@ -55,10 +54,20 @@ class Told:
                         db.execute(f"UPDATE {name} SET ctime_ns = ? WHERE path = ?", changed)
 
 
-def tell(top: Path, now: datetime, pid: int) -> Told:
-    """Make the demo below a folder, and read it once."""
+def copy_demo(folder: DemoFolder, root: Path) -> DemoFolder:
+    """Copy the demo's files to another folder, with their times."""
+    shutil.copytree(folder.root, root, symlinks=True, dirs_exist_ok=True)
+    moved = (
+        replace(session, transcript=root / session.transcript.relative_to(folder.root))
+        for session in folder.sessions
+    )
+    return DemoFolder(root, tuple(moved))
+
+
+def tell(top: Path, folder: DemoFolder) -> Told:
+    """Copy the demo below a folder, and read it once."""
     places = Places(top / "claude", top / "state" / "store.db", chosen=True)
-    sessions = make_demo(places.config_dir, now, pid=pid, proc_start="1").sessions
+    sessions = copy_demo(folder, places.config_dir).sessions
     bring_up_to_date(places)
     kept = top / "kept"
     for name in ("claude", "state"):
