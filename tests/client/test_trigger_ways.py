@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("terminal")
 
 SOON_S = 3.0
-"""From the request to the boundary, of which the scripted summary takes nothing."""
+"""From the request to the boundary, of which the scripted summary takes nothing; and of the
+command, beyond what it takes to find that there is no such session."""
 
 DIALOG = "❯ 1. Yes"
 
@@ -43,6 +44,13 @@ def trigger(lab: Lab, session_id: str, *words: str) -> Ended:
         (tools / "claude").symlink_to(lab.client)
     env = lab.env | {"PATH": f"{tools}:{lab.env['PATH']}"}
     return lab.namespace.run(argv, lab.root, env, 120.0)
+
+
+def refusal_seconds(lab: Lab) -> float:
+    """Time the command where it asks for nothing: most of it is the start of Python."""
+    began = time.monotonic()
+    assert trigger(lab, "ffffffff").code != 0
+    return seconds(began, "a session that is not there")
 
 
 def boundaries(lab: Lab, session_id: str) -> list[Json]:
@@ -63,7 +71,9 @@ def require_compacted(lab: Lab, session_id: str, ended: Ended, via: str) -> Json
     said: Json = json.loads(ended.out)
     asked = datetime.fromisoformat(said["requested_at"])
     at = datetime.fromisoformat(boundaries(lab, session_id)[-1]["timestamp"])
-    print(f"{via}: from the request to the boundary: {(at - asked).total_seconds():.2f} s")
+    took = (at - asked).total_seconds()
+    print(f"{via}: from the request to the boundary: {took:.2f} s")
+    assert took < SOON_S
     last = boundaries(lab, session_id)[-1]
     sizes = last["compactMetadata"]
     assert said["via"] == via
@@ -89,11 +99,12 @@ def test_an_idle_session_is_compacted_through_the_plugin(lab: Lab) -> None:
     screen = with_module(lab)
     screen.ask(FILLED)
     session_id = screen.session_id
+    idle = refusal_seconds(lab)
     began = time.monotonic()
     ended = trigger(lab, session_id, "keep the names")
     took = seconds(began, "plugin: from the command to its end")
     require_compacted(lab, session_id, ended, "plugin")
-    assert took < SOON_S
+    assert took - idle < SOON_S
     assert "keep the names" in seen_summary(lab)
     assert confirm_once(str(lab.store), session_id) == (
         "ctxtop compacted this session: 52k → 3k tokens."
@@ -142,11 +153,12 @@ def test_an_idle_session_is_compacted_through_tmux(lab: Lab) -> None:
     screen = lab.interactive()
     screen.ask(FILLED)
     session_id = screen.session_id
+    idle = refusal_seconds(lab)
     began = time.monotonic()
     ended = trigger(lab, session_id, "keep every word of the plan and", "of the names " * 12)
     took = seconds(began, "tmux: from the command to its end")
     require_compacted(lab, session_id, ended, "tmux")
-    assert took < 2 * SOON_S
+    assert took - idle < 2 * SOON_S
     assert "keep every word of the plan and of the names" in seen_summary(lab)
     screen.ask("On. [[say:ok&&&usage:9000]]")
     # Without a text a menu of commands is open when Enter comes.

@@ -112,7 +112,7 @@ async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
         append(path, answer(150_000, 1))
         await it.until(lambda: len(it.toasts) == 1, SOON_S)
         append(path, boundary(8_000, 2))
-        await it.until(lambda: "≈4 %" in it.words and "↻1" in it.words, SOON_S)
+        await it.until(lambda: "≈54 %" in it.words and "↻1" in it.words, SOON_S)
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
         append(path, answer(151_000, 3))
         await it.until(lambda: len(it.toasts) == 3, SOON_S)
