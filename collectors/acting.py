@@ -68,7 +68,7 @@ class Act(msgspec.Struct, frozen=True):
         return f"session {self.session.session_id[:8]}"
 
     @property
-    def subject(self) -> Subject:
+    def target(self) -> Subject:
         """Give the session as what changes it needs it."""
         return subject_of(
             self.folder,
@@ -92,7 +92,7 @@ class Done(msgspec.Struct, frozen=True):
     receipt: str | None = None
     check: str | None = None
     """Which check refused it; None where it was done."""
-    not_before: int = 0
+    retry_at: int = 0
     """When to try again, in ms since 1970, unless somebody goes on with the session first."""
 
 
@@ -110,9 +110,9 @@ def mend_by_itself(act: Act) -> Done:
     return _guarded(act, _mended)
 
 
-def _guarded(act: Act, carry_out: Callable[[Act], Done]) -> Done:
+def _guarded(act: Act, action: Callable[[Act], Done]) -> Done:
     try:
-        return carry_out(act)
+        return action(act)
     except NotAppliedError as error:
         return _refused(act, error.refusals[0])
     except OSError as error:
@@ -126,8 +126,8 @@ def _mended(act: Act) -> Done:
     settings = recovery_settings(act.policy)
     try:
         with closing(open_reader(act.store)) as db, closing(Writer(act.store)) as writer:
-            counter_of = read_estimator(db).of
-            wanted = wanted_of(act.subject, act.session, act.policy, counter_of, settings)
+            counter_of = read_estimator(db).for_model
+            wanted = wanted_of(act.target, act.session, act.policy, counter_of, settings)
             recovery = recover(wanted, writer.connection)
     except NothingToMendError as error:
         return _failed(act, "nothing", str(error), "there is no need")
@@ -135,17 +135,17 @@ def _mended(act: Act) -> Done:
         return _refused(act, error.refusal)
     receipt, plan, chosen = recovery.receipt, recovery.choice.plan, recovery.choice.chosen
     if receipt is None or plan is None or chosen is None:
-        whys = "; ".join(each.why for each in recovery.choice.why_not)
+        whys = "; ".join(each.why for each in recovery.choice.refusals)
         start = act.session.session_id[:8]
         return _failed(act, "exhausted", whys, f"`ctxtop recover {start}` says what else may help")
     resume, ran = f"go on with: {receipt.resume_command}", ""
     prompt = prompt_to_send(
-        act.policy.text("recovery.resume"), act.subject.transcript, chosen.prompt
+        act.policy.text("recovery.resume"), act.target.transcript, chosen.prompt
     )
     if prompt is not None:
         place = Place(run_folder(act.session), named_folder(act.folder.root), act.store)
         went_on = go_on(prompt, receipt, place, settings.retry)
-        how = "it was answered" if went_on.answered else f"not answered: {went_on.said}"
+        how = "it was answered" if went_on.answered else f"not answered: {went_on.output}"
         resume = f"asked again ({how}); {resume}"
         ran = _ran(went_on.command, went_on.folder)
     return Done(
@@ -163,25 +163,25 @@ def _planned(act: Act) -> Done:
         is_over = plan.refused[0].check in _TOO_LITTLE
         return msgspec.structs.replace(done, left_tokens=_tokens(act) if is_over else None)
     price = pays(plan.break_even_requests, act.situation)
-    if not price.act:
+    if not price.allowed:
         return _dear(act, price)
-    return _done(act, plan, apply_plan(plan, Mode.IN_PLACE, act.subject))
+    return _done(act, plan, apply_plan(plan, Mode.IN_PLACE, act.target))
 
 
 def _plan(act: Act) -> Plan:
     context = act.session.context
     target = target_of(act.policy, context)
     aim = Aim(MOST_HARM, target_tokens=target, window_tokens=context.window.tokens)
-    subject = act.subject
-    holder = subject.held_by(subject.session_id)
+    subject = act.target
+    holder = subject.find_holder(subject.session_id)
     with closing(open_reader(act.store)) as db:
         return plan_transcript(
             subject.session_id,
             subject.transcript,
             entries_from,
-            read_estimator(db).of,
-            aim=aim,
-            live=f"it is open in {holder}" if holder else None,
+            read_estimator(db).for_model,
+            options=aim,
+            open_in=f"it is open in {holder}" if holder else None,
         )
 
 
@@ -206,7 +206,7 @@ def _asked(act: Act) -> Done:
 
     requests = break_even(_tokens(act) or 0, model=act.session.model)
     price = pays(requests, act.situation)
-    if not price.act:
+    if not price.allowed:
         return _dear(act, price)
     asked = Asked(
         session_id=act.session.session_id,
@@ -219,12 +219,12 @@ def _asked(act: Act) -> Done:
     try:
         outcome = _ask_open(asked) if act.situation.is_open else _ask_closed(asked)
     except NotCompactedError as error:
-        if error.why is Why.UNSAFE:
+        if error.failure is Why.UNSAFE:
             install = "`ctxtop hooks install` lets it be asked"
-            return _refused(act, Refusal(error.why, str(error), install))
-        if error.why is Why.UNTRUSTED:
-            return _refused(act, Refusal(error.why, str(error), "nothing was started"))
-        return _failed(act, error.why, str(error), "it is tried again")
+            return _refused(act, Refusal(error.failure, str(error), install))
+        if error.failure is Why.UNTRUSTED:
+            return _refused(act, Refusal(error.failure, str(error), "nothing was started"))
+        return _failed(act, error.failure, str(error), "it is tried again")
     sizes = f"{outcome.pre_tokens} to {outcome.post_tokens} tokens"
     return Done(
         outcome=f"the client compacted: {sizes}{_ran(outcome.command, outcome.folder)}",
@@ -233,26 +233,26 @@ def _asked(act: Act) -> Done:
     )
 
 
-def _ask_open(asked: Asked) -> Outcome:
+def _ask_open(target: Asked) -> Outcome:
     """Ask by the plugin, or where it is not there by tmux: a run of our own it would not see."""
     from .asking import ask
     from .asking.outcome import NotCompactedError, Via, Why
 
     try:
-        return ask.ask_to_compact(asked, Via.PLUGIN, "")
+        return ask.ask_to_compact(target, Via.PLUGIN, "")
     except NotCompactedError as error:
-        if error.why is not Why.UNSAFE:
+        if error.failure is not Why.UNSAFE:
             raise
-        return ask.ask_to_compact(asked, Via.TMUX, "")
+        return ask.ask_to_compact(target, Via.TMUX, "")
 
 
-def _ask_closed(asked: Asked) -> Outcome:
+def _ask_closed(target: Asked) -> Outcome:
     from .asking import ask
     from .asking.outcome import Via
     from .asking.run_limit import claim_run
 
     limited = msgspec.structs.replace(
-        asked, before_run=lambda: claim_run(asked.store, asked.session_id)
+        target, before_run=lambda: claim_run(target.store, target.session_id)
     )
     return ask.ask_to_compact(limited, Via.CLI, "")
 
@@ -260,14 +260,14 @@ def _ask_closed(asked: Asked) -> Outcome:
 def _refused(act: Act, refusal: Refusal) -> Done:
     done = _failed(act, refusal.check, refusal.why, refusal.what_to_do)
     # It would be refused for the same reason.
-    later = (act.situation.active_at or 0) + STALE_MS
-    return msgspec.structs.replace(done, not_before=later)
+    later = (act.situation.last_written_at or 0) + STALE_MS
+    return msgspec.structs.replace(done, retry_at=later)
 
 
-def _dear(act: Act, price: Verdict) -> Done:
-    done = _failed(act, price.check, price.why, "it is done when the prompt cache is cold")
-    cold = (act.situation.active_at or 0) + COLD_MS
-    return msgspec.structs.replace(done, not_before=cold)
+def _dear(act: Act, decision: Verdict) -> Done:
+    done = _failed(act, decision.check, decision.why, "it is done when the prompt cache is cold")
+    cold = (act.situation.last_written_at or 0) + COLD_MS
+    return msgspec.structs.replace(done, retry_at=cold)
 
 
 def _failed(act: Act, check: str, why: str, what_to_do: str) -> Done:

@@ -31,16 +31,16 @@ class AfterCompaction:
         self._folder: Final = folder
         self._writer: Final = LeftWriter(writer)
 
-    def look(self, only: Iterable[str] | None = None) -> frozenset[str]:
+    def run(self, session_ids: Iterable[str] | None = None) -> frozenset[str]:
         """Estimate every context that is not, or those named; name the sessions with new rows.
 
         A file that cannot be read is left out: the scan tells of it.
         """
-        named = None if only is None else set(only)
+        named = None if session_ids is None else set(session_ids)
         if named and len(named) > MOST_NAMED:
             named = None
-        self._writer.forget_answered()
-        waiting = self._writer.unanswered(named)
+        self._writer.delete_answered()
+        waiting = self._writer.pending(named)
         found = []
         for each in waiting:
             try:
@@ -66,7 +66,7 @@ class AfterCompaction:
             earlier = takewhile(lambda entry: entry.offset < each.offset, self._entries(each))
             before = [*earlier]
             # The table for it takes long to load; hardly a session needs it.
-            overhead = written_overhead(before, Estimator({}).of(None))
+            overhead = written_overhead(before, Estimator({}).for_model(None))
         if overhead is None:
             return None
         # What a compaction kept stands before it, and the client counts it; old ones did not.

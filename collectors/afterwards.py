@@ -39,98 +39,98 @@ class Afterwards:
     ) -> None:
         self._folder: Final = folder
         self._writer: Final = writer
-        self._changed: Final = changed
+        self._report_change: Final = changed
         """Hears which sessions have new rows."""
-        self._compacted: Final = AfterCompaction(folder, writer)
-        self._telling: Final = Telling(folder, writer, tell)
+        self._estimates: Final = AfterCompaction(folder, writer)
+        self._compaction_reports: Final = Telling(folder, writer, tell)
         files = policy_files or PolicyFiles()
-        self._judging: Final = Judging(writer, files, tell)
-        self._lines: Final = LineFiles(writer, files, tell)
-        self._unjudged: set[str] = set()
-        self._noise: Final = NoiseMeter(folder, writer, tell, self._estimate_piece)
-        self._automation: Final = Automation(folder, writer, files, own_ways(tell.note))
-        self._learner: Learner | None = None
-        self._forecasts: ForecastLearner | None = None
+        self._warnings: Final = Judging(writer, files, tell)
+        self._status_lines: Final = LineFiles(writer, files, tell)
+        self._pending_evaluation: set[str] = set()
+        self._save_noise: Final = NoiseMeter(folder, writer, tell, self._estimate_piece)
+        self._automation: Final = Automation(folder, writer, files, own_ways(tell.notify))
+        self._token_calibration: Learner | None = None
+        self._forecast_calibration: ForecastLearner | None = None
         self._estimator: Estimator | None = None
 
-    def note(self, sessions: set[str]) -> None:
+    def add_read_sessions(self, sessions: set[str]) -> None:
         """Hear of sessions that were read further."""
-        self._unjudged |= sessions
+        self._pending_evaluation |= sessions
 
-    def judge_all(self) -> None:
+    def evaluate_all_warnings(self) -> None:
         """Log the levels that were reached, also those of facts of an earlier run."""
-        has_other_policy = self._judging.look_at_policies()
-        self._unjudged.clear()
-        if estimated := self._compacted.look():
-            self._changed(estimated)
-        judged = self._judging.judge()
+        has_other_policy = self._warnings.refresh_policies()
+        self._pending_evaluation.clear()
+        if estimated := self._estimates.run():
+            self._report_change(estimated)
+        judged = self._warnings.evaluate()
         if judged or has_other_policy:
-            self._changed(judged)
-        self._lines.keep()
+            self._report_change(judged)
+        self._status_lines.update()
 
-    def judge_new(self) -> None:
+    def evaluate_new_warnings(self) -> None:
         """Log the levels that were reached by what was just read."""
-        if not self._unjudged:
+        if not self._pending_evaluation:
             return
-        if estimated := self._compacted.look(self._unjudged):
-            self._changed(estimated)
-        judged = self._judging.judge(self._unjudged)
-        grown, self._unjudged = self._unjudged, set()
+        if estimated := self._estimates.run(self._pending_evaluation):
+            self._report_change(estimated)
+        judged = self._warnings.evaluate(self._pending_evaluation)
+        grown, self._pending_evaluation = self._pending_evaluation, set()
         if judged:
-            self._changed(judged)
-        self._lines.keep(grown)
+            self._report_change(judged)
+        self._status_lines.update(grown)
 
-    def act(self) -> None:
+    def run_automation(self) -> None:
         """Make a session smaller where its project has opted in; a scan alone never does."""
-        self._automation.look()
+        self._automation.tick()
 
-    def finish(self, seconds: float) -> None:
+    def wait_for_automation(self, seconds: float) -> None:
         """Wait so long for what is under way by itself, and tell how it ended."""
         self._automation.wait(seconds)
 
-    def keep_lines(self, shown: set[str]) -> None:
+    def update_status_lines(self, session_ids: set[str]) -> None:
         """Keep for the status line what its own last words changed."""
-        if shown:
-            self._lines.keep(shown)
+        if session_ids:
+            self._status_lines.update(session_ids)
 
-    def count_texts(self) -> None:
+    def count_tokens(self) -> None:
         """Estimate the tokens of texts that were stored: the table for it takes long to load."""
-        counted = self._writer.count_texts(self._estimate)
+        counted = self._writer.estimate_summaries(self._estimate)
         if counted:
-            self._changed(counted)
+            self._report_change(counted)
 
-    def tell_compactions(self, seconds: float = TELL_S) -> None:
+    def report_compactions(self, seconds: float = TELL_S) -> None:
         """Tell of compactions, newest first, for about so long."""
-        told = self._telling.look(seconds)
+        told = self._compaction_reports.run(seconds)
         if told:
-            self._changed(told)
+            self._report_change(told)
 
     def measure_saves(self, seconds: float = MEASURE_S) -> None:
         """Measure what saves put into their sessions, newest first, for about so long."""
-        measured = self._noise.look(seconds)
+        measured = self._save_noise.run(seconds)
         if measured:
-            self._changed(measured)
+            self._report_change(measured)
 
-    def learn(self) -> None:
+    def calibrate(self) -> None:
         """Learn for a moment how far counts and forecasts are off, where something is new."""
         from .learn import Learner  # the screen does not wait for all that it needs
         from .learn_forecast import ForecastLearner
 
-        self._learner = self._learner or Learner(
+        self._token_calibration = self._token_calibration or Learner(
             self._folder.projects,
             self._writer,
-            lambda session_id: self._changed(frozenset({session_id})),
+            lambda session_id: self._report_change(frozenset({session_id})),
         )
-        self._forecasts = self._forecasts or ForecastLearner(self._writer)
+        self._forecast_calibration = self._forecast_calibration or ForecastLearner(self._writer)
         # Its steps are short: one a turn, after what there is to learn of counts.
-        if not self._learner.learn():
-            self._forecasts.learn()
+        if not self._token_calibration.run():
+            self._forecast_calibration.run()
 
     def _estimate(self, text: str, model: str | None) -> int:
         return self._read_estimator().tokens(text, model)
 
     def _estimate_piece(self, piece: Piece, model: str | None) -> int:
-        return self._read_estimator().of(model).tokens(piece)
+        return self._read_estimator().for_model(model).tokens(piece)
 
     def _read_estimator(self) -> Estimator:
         from ..core.store.estimating import read_estimator  # with all that it needs

@@ -52,20 +52,20 @@ class _End(msgspec.Struct, frozen=True):
     at: int | None
 
 
-def agents_of_project(session: Path, returns: Iterable[bytes]) -> list[Past]:
+def agents_of_project(session: Path, end_lines: Iterable[bytes]) -> list[Past]:
     """Read the newest agents of a session and of the newest other sessions beside it.
 
     `session` is its transcript, `returns` the lines of its end, which may tell how agents
     ended. What cannot be read is left out: it is in the way of nobody.
     """
     own = session.with_suffix("")
-    return _read([*_agent_files(own), *_of_others(own)], own, returns)
+    return _read([*_agent_files(own), *_of_others(own)], own, end_lines)
 
 
-def agents_of_session(session: Path, returns: Iterable[bytes]) -> list[Past]:
+def agents_of_session(session: Path, end_lines: Iterable[bytes]) -> list[Past]:
     """Read the newest agents of one session, as `agents_of_project` does."""
     own = session.with_suffix("")
-    return _read(_agent_files(own), own, returns)
+    return _read(_agent_files(own), own, end_lines)
 
 
 def _read(files: list[_File], own: Path, returns: Iterable[bytes]) -> list[Past]:

@@ -54,14 +54,14 @@ class Ways(msgspec.Struct, frozen=True):
     """How it is done, and where it is told."""
 
     compact: CarryOut
-    mend: CarryOut
-    noted: Noted
+    recover: CarryOut
+    notify: Noted
 
 
 class _Ended(msgspec.Struct, frozen=True):
     run: AutomaticRun
     act: Act
-    done: Done | None
+    result: Done | None
     """None where it broke off."""
 
 
@@ -82,45 +82,45 @@ class Automation:
         folder: ClaudeFolder,
         writer: Writer,
         files: PolicyFiles,
-        ways: Ways,
+        runners: Ways,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._folder: Final = folder
         self._writer: Final = writer
         self._files: Final = files
-        self._ways: Final = ways
+        self._runners: Final = runners
         self._now: Final = now
-        self._looked_at = 0
+        self._checked_at = 0
         self._cleaned_at = 0
         self._thread: Thread | None = None
         self._ended: list[_Ended] = []
         self._waits: dict[str, _Wait] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._notified: set[tuple[str, str]] = set()
         """Sessions and the checks of which was told."""
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Keep how the last run ended, and begin one where the person wants it and all is well."""
-        self._keep_ended()
+        self._store_ended_runs()
         moment = self._now()
-        if moment - self._looked_at < LOOK_MS:
+        if moment - self._checked_at < LOOK_MS:
             return
-        self._looked_at = moment
+        self._checked_at = moment
         if moment - self._cleaned_at >= CLEAN_MS:
             self._cleaned_at = moment
             clean_runs(self._writer.connection, moment)
-        if self._thread is None and self._is_wanted():
+        if self._thread is None and self._is_enabled():
             self._begin_first(moment)
 
     def wait(self, seconds: float) -> None:
         """Wait for a run that is under way, and keep how it ended."""
         if self._thread is not None:
             self._thread.join(seconds)
-        self._keep_ended()
+        self._store_ended_runs()
 
-    def _is_wanted(self) -> bool:
+    def _is_enabled(self) -> bool:
         from ..core.compaction.automation import may_act  # with all that it needs
 
-        return any(may_act(each).act for each in self._files.policies.acting.all)
+        return any(may_act(each).allowed for each in self._files.policies.acting.all)
 
     def _begin_first(self, moment: int) -> None:
         from ..core import fleet
@@ -130,19 +130,19 @@ class Automation:
         db, policies = self._writer.connection, self._files.policies.acting
         runs = automatic_runs(db, moment - REMEMBERED_MS)
         for session in fleet.read_sessions(db, moment, None, policies):
-            policy = policies.of(session.project_root)
-            if not may_act(policy).act or self._waits_for(session, moment):
+            policy = policies.for_project(session.project_root)
+            if not may_act(policy).allowed or self._waits_for(session, moment):
                 continue
             own = [each for each in runs if each.session_id == session.session_id]
             situation = self._situation(session, own, moment)
             error = mendable(session.refusal)
             if error is not None:
-                begun = self._mend(session, policy, situation, error.error_type)
+                begun = self._begin_recovery(session, policy, situation, error.error_type)
             else:
                 verdict = should_act(policy, situation)
-                self._tell_no(session, verdict)
-                begun = verdict.act and self._begin(
-                    session, policy, situation, verdict.why, self._ways.compact
+                self._notify_refusal(session, verdict)
+                begun = verdict.allowed and self._begin(
+                    session, policy, situation, verdict.why, self._runners.compact
                 )
             if begun:
                 return
@@ -167,12 +167,12 @@ class Automation:
             status=session.status,
             is_open=session.live,
             now_ms=moment,
-            active_at=session.last_activity_at,
+            last_written_at=session.last_activity_at,
             runs=tuple(before(each) for each in own),
-            is_running=any(each.outcome is None and moment - each.at < LOST_MS for each in own),
+            is_run_active=any(each.outcome is None and moment - each.at < LOST_MS for each in own),
         )
 
-    def _mend(
+    def _begin_recovery(
         self, session: Session, policy: Policy, situation: Situation, ended_in: LimitErrorType
     ) -> bool:
         """Mend what ended in a refusal, once for each refusal (002-37)."""
@@ -181,8 +181,8 @@ class Automation:
         run = read_run(self._writer.connection, session.session_id)
         done_at = run.changed_at if run else None
         verdict = should_mend(policy, situation, done_at)
-        return verdict.act and self._begin(
-            session, policy, situation, f"it ended in {ended_in}", self._ways.mend
+        return verdict.allowed and self._begin(
+            session, policy, situation, f"it ended in {ended_in}", self._runners.recover
         )
 
     def _begin(
@@ -191,7 +191,7 @@ class Automation:
         policy: Policy,
         situation: Situation,
         reason: str,
-        carry_out: CarryOut,
+        action: CarryOut,
     ) -> bool:
         from .acting import Act
 
@@ -200,13 +200,13 @@ class Automation:
             self._waits[session.session_id] = _Wait(session.last_activity_at, until)
             return False
         run = AutomaticRun(session.session_id, situation.now_ms, reason)
-        last = max((each.at for each in situation.runs), default=0)
+        last = max((each.began_at for each in situation.runs), default=0)
         # Before the attempt: one that fails cools down as well (R002-06).
         if not begin_automatic(self._writer.connection, run, last):
             return False
         act = Act(session, policy, situation, reason, self._folder, self._writer.path)
         # A daemon: ending ctxtop does not wait, and the next one settles what it left.
-        self._thread = Thread(target=self._run, args=(act, run, carry_out), daemon=True)
+        self._thread = Thread(target=self._run, args=(act, run, action), daemon=True)
         self._thread.start()
         return True
 
@@ -215,28 +215,28 @@ class Automation:
         from ..core.compaction.receipts import Receipts
         from .subjects import state_folder
 
-        written = Receipts(state_folder(self._writer.path)).written_for(session.session_id)
+        written = Receipts(state_folder(self._writer.path)).for_session(session.session_id)
         return any(
             each.new_session_id == session.session_id and each.at >= (session.last_activity_at or 0)
             for each in written
         )
 
-    def _run(self, act: Act, run: AutomaticRun, carry_out: CarryOut) -> None:
+    def _run(self, act: Act, run: AutomaticRun, action: CarryOut) -> None:
         done: Done | None = None
         try:
-            done = carry_out(act)
+            done = action(act)
         finally:
             self._ended.append(_Ended(run, act, done))
 
-    def _keep_ended(self) -> None:
+    def _store_ended_runs(self) -> None:
         if self._thread is not None and not self._thread.is_alive():
             self._thread = None
         while self._ended:
             ended = self._ended.pop()
-            self._keep(ended)
+            self._store_run(ended)
 
-    def _keep(self, ended: _Ended) -> None:
-        done, session = ended.done, ended.act.session
+    def _store_run(self, ended: _Ended) -> None:
+        done, session = ended.result, ended.act.session
         run = msgspec.structs.replace(
             ended.run,
             outcome=done.outcome if done else "broken off",
@@ -247,39 +247,39 @@ class Automation:
         end_automatic(self._writer.connection, run)
         if done is None:
             return
-        if done.not_before:
-            wait = _Wait(session.last_activity_at, done.not_before)
+        if done.retry_at:
+            wait = _Wait(session.last_activity_at, done.retry_at)
             self._waits[session.session_id] = wait
         if done.check is None:
-            self._forget(session.session_id)
-            self._ways.noted(done.notice)
+            self._forget_notified(session.session_id)
+            self._runners.notify(done.notice)
         else:
-            self._tell_once(session.session_id, done.check, done.notice)
+            self._notify_once(session.session_id, done.check, done.notice)
 
-    def _tell_no(self, session: Session, verdict: Verdict) -> None:
-        if verdict.is_said:
+    def _notify_refusal(self, session: Session, verdict: Verdict) -> None:
+        if verdict.is_reported:
             start = session.session_id[:8]
             what = f"not compacted by itself: {verdict.why}"
             command = "trigger" if session.live else "compact"
             notice = Trouble(f"session {start}", what, f"`ctxtop {command} {start}`")
-            self._tell_once(session.session_id, verdict.check, notice)
+            self._notify_once(session.session_id, verdict.check, notice)
 
-    def _tell_once(self, session_id: str, check: str, notice: Trouble) -> None:
-        if (session_id, check) not in self._told:
-            self._told.add((session_id, check))
-            self._ways.noted(notice)
+    def _notify_once(self, session_id: str, check: str, notice: Trouble) -> None:
+        if (session_id, check) not in self._notified:
+            self._notified.add((session_id, check))
+            self._runners.notify(notice)
 
-    def _forget(self, session_id: str) -> None:
+    def _forget_notified(self, session_id: str) -> None:
         """Tell anew of what stands in the way next time."""
-        self._told = {each for each in self._told if each[0] != session_id}
+        self._notified = {each for each in self._notified if each[0] != session_id}
 
 
 def is_by_itself(notice: Trouble) -> bool:
     """Say whether a notice tells of an automatic run that did something."""
-    return notice.place.endswith(BY_ITSELF)
+    return notice.where.endswith(BY_ITSELF)
 
 
-def own_ways(noted: Noted) -> Ways:
+def own_ways(notify: Noted) -> Ways:
     """Do it as ctxtop does."""
 
     def compact(act: Act) -> Done:
@@ -292,4 +292,4 @@ def own_ways(noted: Noted) -> Ways:
 
         return mend_by_itself(act)
 
-    return Ways(compact, mend, noted)
+    return Ways(compact, mend, notify)

@@ -78,105 +78,109 @@ class Collector:
         self.writer: Final = writer
         self.listener: Final = listener
         self._known = writer.files()
-        self._metas = writer.meta_times()
-        self._live: list[LiveSession] | None = None
-        self._left: tuple[frozenset[str], bool] | None = writer.registry_left()
+        self._metas = writer.agent_meta_times()
+        self._open_sessions: list[LiveSession] | None = None
+        self._stale_entries: tuple[frozenset[str], bool] | None = writer.read_registry_state()
         """Of the registry: entries that were left behind, and whether there is one."""
-        self._own_changes: Final = OwnChanges(writer)
+        self._receipts: Final = OwnChanges(writer)
         self._processes: set[tuple[str, int, str | None]] = set()
-        self._troubled: dict[str, Trouble | None] = dict.fromkeys(writer.troubled_places())
-        tell = Tell(self.report, self._ease, listener.noted)
-        self._surroundings: Final = Surroundings(folder, writer, tell)
-        self.afterwards: Final = Afterwards(folder, writer, tell, self._say_changed, policy_files)
+        self._problems: dict[str, Trouble | None] = dict.fromkeys(writer.problem_places())
+        tell = Tell(self.report, self._resolve, listener.on_notice)
+        self._config_reader: Final = Surroundings(folder, writer, tell)
+        self.post_scan_jobs: Final = Afterwards(
+            folder, writer, tell, self._report_change, policy_files
+        )
         # What an earlier run told of is over, unless the first scan finds it again.
-        self._unseen: set[str] = set(self._troubled)
-        self._unrested: Final[set[str]] = set()
-        self.logs: Final = LogReader(writer, self.report, self._ease)
+        self._unconfirmed_problems: set[str] = set(self._problems)
+        self._unterminated: Final[set[str]] = set()
+        self.logs: Final = LogReader(writer, self.report, self._resolve)
 
     def scan(self) -> None:
         """Look at everything once: newest first, only what changed is read."""
         finding = find_files(self.folder)
-        over = self._unseen - {trouble.place for trouble in finding.troubles}
+        over = self._unconfirmed_problems - {trouble.where for trouble in finding.problems}
         for place in over:
-            self._ease(place)
-        self._unseen = {trouble.place for trouble in finding.troubles}
+            self._resolve(place)
+        self._unconfirmed_problems = {trouble.where for trouble in finding.problems}
         self.read_sidecars()
-        self.take(finding)
-        if self._unrested:
+        self.index_listing(finding)
+        if self._unterminated:
             time.sleep(REST_S)
-            self.take_rested()
-        self._note_gone(finding)
+            self.index_unterminated()
+        self._mark_missing(finding)
         # What the client is set up with tells where its levels and its trigger lie.
-        self._look_around(SCAN_S)
-        self.afterwards.judge_all()
-        self.listener.scanned()
+        self._read_config_within(SCAN_S)
+        self.post_scan_jobs.evaluate_all_warnings()
+        self.listener.on_scan_finished()
 
-    def scan_and_count(self) -> None:
+    def scan_and_count_tokens(self) -> None:
         """Look at everything once, and count the texts that nobody has counted."""
         self.scan()
-        self.afterwards.count_texts()
+        self.post_scan_jobs.count_tokens()
 
-    def scan_and_tell(self) -> None:
+    def scan_and_report_compactions(self) -> None:
         """Look at everything once, and tell of every compaction that nobody has told of."""
         self.scan()
-        self.afterwards.tell_compactions(math.inf)
+        self.post_scan_jobs.report_compactions(math.inf)
 
-    def scan_and_measure(self) -> None:
+    def scan_and_measure_saves(self) -> None:
         """Look at everything once, and measure every save that nobody has measured."""
         self.scan()
-        self.afterwards.measure_saves(math.inf)
+        self.post_scan_jobs.measure_saves(math.inf)
 
-    def look_below(self, path: Path) -> None:
+    def scan_below(self, path: Path) -> None:
         """Look again at one folder of the tree."""
-        self.take(find_files(self.folder, path))
-        self.afterwards.judge_new()
+        self.index_listing(find_files(self.folder, path))
+        self.post_scan_jobs.evaluate_new_warnings()
 
-    def knows(self, relative: str) -> bool:
+    def is_known(self, relative: str) -> bool:
         """Say whether a path below projects/ is a transcript that was read before."""
         return relative in self._known
 
-    def take(self, finding: Finding) -> None:
+    def index_listing(self, listing: Finding) -> None:
         """Read what a look into the folder found."""
-        for trouble in finding.troubles:
+        for trouble in listing.problems:
             self.report(trouble)
-        self._take_metas(finding.metas)
-        waiting = [found for found in finding.transcripts if self._has_changed(found)]
+        self._store_agent_metas(listing.metas)
+        waiting = [found for found in listing.transcripts if self._has_changed(found)]
         if waiting:
-            self._take_all(waiting)
+            self._index_all(waiting)
 
-    def take_paths(self, paths: Iterable[Path]) -> None:
+    def index_paths(self, paths: Iterable[Path]) -> None:
         """Read known transcripts that are said to have grown."""
         waiting = [found for path in sorted(paths) if (found := self._stat(path))]
         if waiting:
-            self._take_all(waiting)
-        self.afterwards.judge_new()
+            self._index_all(waiting)
+        self.post_scan_jobs.evaluate_new_warnings()
 
-    def take_rested(self) -> None:
+    def index_unterminated(self) -> None:
         """Read again the files whose last line had no line end, and was too new to count."""
-        paths = [self.folder.projects / relative for relative in self._unrested]
-        self._unrested.clear()
+        paths = [self.folder.projects / relative for relative in self._unterminated]
+        self._unterminated.clear()
         if paths:
-            self.take_paths(paths)
+            self.index_paths(paths)
 
     def read_sidecars(self) -> None:
         """Read the registry, our own receipts, and the logs of hooks and status line."""
         registry = read_clients(self.folder)
         live = open_sessions(registry)
-        touched = self._own_changes.read()
-        if (registry.left, registry.is_kept) != self._left:
-            self.writer.save_registry(registry.left, is_kept=registry.is_kept)
-            touched |= registry.left ^ (self._left[0] if self._left else frozenset())
-            self._left = (registry.left, registry.is_kept)
-        if live != self._live:
-            self.writer.save_live(live)
+        touched = self._receipts.read()
+        if (registry.stale_ids, registry.exists) != self._stale_entries:
+            self.writer.save_registry_state(registry.stale_ids, exists=registry.exists)
+            touched |= registry.stale_ids ^ (
+                self._stale_entries[0] if self._stale_entries else frozenset()
+            )
+            self._stale_entries = (registry.stale_ids, registry.exists)
+        if live != self._open_sessions:
+            self.writer.save_open_sessions(live)
             self._read_environments(live)
-            touched |= {session.session_id for session in (*live, *(self._live or ()))}
-            self._live = live
+            touched |= {session.session_id for session in (*live, *(self._open_sessions or ()))}
+            self._open_sessions = live
         told = self.logs.read()
-        self.afterwards.keep_lines(told)
+        self.post_scan_jobs.update_status_lines(told)
         touched |= told
         if touched:
-            self.listener.changed(Changed(frozenset(touched)))
+            self.listener.on_change(Changed(frozenset(touched)))
 
     def _read_environments(self, live: list[LiveSession]) -> None:
         running = {(each.session_id, each.pid, each.process_start): each for each in live}
@@ -186,20 +190,20 @@ class Collector:
                 self.writer.save_environment(process[0], variables)
         self._processes = set(running)
 
-    def read_surroundings(self) -> None:
+    def read_config(self) -> None:
         """Look at settings, definitions and the save flow, as far as there is time."""
-        self._look_around(TICK_S)
+        self._read_config_within(TICK_S)
 
-    def _look_around(self, within_s: float) -> None:
+    def _read_config_within(self, within_s: float) -> None:
         before = self.writer.connection.total_changes
-        self._surroundings.look(within_s)
+        self._config_reader.refresh(within_s)
         if self.writer.connection.total_changes != before:
-            self._say_changed(frozenset())
+            self._report_change(frozenset())
 
-    def _say_changed(self, sessions: frozenset[str]) -> None:
-        self.listener.changed(Changed(sessions))
+    def _report_change(self, sessions: frozenset[str]) -> None:
+        self.listener.on_change(Changed(sessions))
 
-    def _take_metas(self, metas: list[FoundFile]) -> None:
+    def _store_agent_metas(self, metas: list[FoundFile]) -> None:
         changed = []
         for found in metas:
             if self._metas.get(found.relative) == found.mtime_ns:
@@ -211,15 +215,15 @@ class Collector:
             except OSError as error:
                 self.report(unreadable(found.relative, error))
                 continue
-            self._ease(found.relative)
+            self._resolve(found.relative)
             if meta:
                 changed.append(meta)
         if changed:
-            self.writer.save_meta(changed)
+            self.writer.save_agent_metas(changed)
             self._metas |= {meta.path: meta.mtime_ns for meta in changed}
-            self.listener.changed(Changed(frozenset(meta.session_id for meta in changed)))
+            self.listener.on_change(Changed(frozenset(meta.session_id for meta in changed)))
 
-    def _take_all(self, waiting: list[FoundFile]) -> None:
+    def _index_all(self, waiting: list[FoundFile]) -> None:
         """Read files in the order given; processes that help read the largest ones meanwhile."""
         from .readers import readers_for  # with all that it needs, only where there is work
 
@@ -231,14 +235,14 @@ class Collector:
         }
         work = Work(waiting, known)
         self._progress(work)
-        with readers_for(work.size) as readers:
-            while work.is_left or readers.is_busy:
+        with readers_for(work.total_bytes) as readers:
+            while work.has_waiting or readers.is_busy:
                 batch = _Batch()
                 with self.writer.transaction():
-                    while (work.is_left or readers.is_busy) and not batch.is_full:
-                        self._take_next(work, readers, batch)
-                self._finish(batch)
-                work.done += batch.bytes
+                    while (work.has_waiting or readers.is_busy) and not batch.is_full:
+                        self._index_next(work, readers, batch)
+                self._report_batch(batch)
+                work.done_bytes += batch.bytes
                 self._progress(work)
 
     def _follow_moves(self, waiting: list[FoundFile]) -> None:
@@ -261,55 +265,55 @@ class Collector:
                 continue
             del self._known[before.path]
             self._known[after.path] = after, stale
-            self._ease(before.path)
+            self._resolve(before.path)
 
-    def _take_next(self, work: Work, readers: Readers, batch: _Batch) -> None:
+    def _index_next(self, work: Work, readers: Readers, batch: _Batch) -> None:
         while readers.wants_more and (found := work.take_largest()):
             try:
                 task = self._task(found)
             except OSError:
                 task = None
             if task:
-                readers.give(task)
+                readers.submit(task)
             else:
-                self._take_file(found, batch)
-        answered = readers.answer()
+                self._index_file(found, batch)
+        answered = readers.next_answer()
         if answered:
-            self._take_answer(answered, batch)
+            self._store_answer(answered, batch)
         elif found := work.take_first():
-            self._take_file(found, batch)
+            self._index_file(found, batch)
         else:
             readers.wait()
 
-    def _finish(self, batch: _Batch) -> None:
+    def _report_batch(self, batch: _Batch) -> None:
         """Take over what was committed, and tell of it."""
         self._known |= batch.tails
-        self.afterwards.note(batch.touched)
+        self.post_scan_jobs.add_read_sessions(batch.touched)
         if batch.touched:
             lag = (time.time_ns() - batch.newest_ns) / NANOSECONDS if batch.newest_ns else None
-            self.listener.changed(Changed(frozenset(batch.touched), lag))
+            self.listener.on_change(Changed(frozenset(batch.touched), lag))
         for paths, what, outcome in (
             (batch.rewritten, "was rewritten", "it was read again whole"),
             (batch.gone, "is gone", "what it said is kept"),
         ):
             if paths:
                 more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-                self.listener.noted(Trouble(paths[0] + more, what, outcome))
+                self.listener.on_notice(Trouble(paths[0] + more, what, outcome))
 
-    def _take_answer(self, answered: Answered, batch: _Batch) -> None:
-        task, reading = answered.task, answered.reading
+    def _store_answer(self, answered: Answered, batch: _Batch) -> None:
+        task, reading = answered.task, answered.block
         if reading is None:
-            self._take_file(task.found, batch)
+            self._index_file(task.found, batch)
             return
         try:
             self._store(task, reading, batch)
         except StaleTailError:
-            self._learn_anew(batch)
+            self._reload_known(batch)
         else:
             task.before = reading.after
-            self._ease(task.found.relative)
+            self._resolve(task.found.relative)
 
-    def _take_file(self, found: FoundFile, batch: _Batch) -> None:
+    def _index_file(self, found: FoundFile, batch: _Batch) -> None:
         try:
             self._read_file(found, batch)
         except (FileNotFoundError, NotADirectoryError):
@@ -317,11 +321,11 @@ class Collector:
         except OSError as error:
             self.report(unreadable(found.relative, error))
         except StaleTailError:
-            self._learn_anew(batch)
+            self._reload_known(batch)
         else:
-            self._ease(found.relative)
+            self._resolve(found.relative)
 
-    def _learn_anew(self, batch: _Batch) -> None:
+    def _reload_known(self, batch: _Batch) -> None:
         """Take over what another ctxtop, which was faster, has stored: we would have the same."""
         self._known = self.writer.files() | batch.tails
 
@@ -335,7 +339,7 @@ class Collector:
                 task = self._restart(task, batch)
                 continue
             self._store(task, reading, batch)
-            if not reading.more:
+            if not reading.has_more:
                 return
             task.before = reading.after
 
@@ -346,7 +350,7 @@ class Collector:
         if source is None or before.offset == 0:
             source = self._describe(found)
         else:
-            before = msgspec.structs.replace(before, places=self.writer.places_of(source.path))
+            before = msgspec.structs.replace(before, places=self.writer.read_places(source.path))
         return Task(found, source, before) if source else None
 
     def _restart(self, task: Task, batch: _Batch) -> Task | None:
@@ -366,8 +370,8 @@ class Collector:
             # A file that is only back, or elsewhere, says nothing of how late we are.
             if before.offset and reading.change is Change.GROWN:
                 batch.newest_ns = max(batch.newest_ns, reading.after.mtime_ns)
-        if reading.unrested:
-            self._unrested.add(source.path)
+        if reading.unterminated:
+            self._unterminated.add(source.path)
         batch.bytes += reading.after.offset - before.offset
         batch.tails[source.path] = (source, slim(reading.after, task.found))
 
@@ -394,49 +398,51 @@ class Collector:
         except (FileNotFoundError, NotADirectoryError):
             batch = _Batch()
             self._mark_gone(relative, batch)
-            self._finish(batch)
+            self._report_batch(batch)
             return None
         except OSError as error:
             self.report(unreadable(relative, error))
             return None
         return found_file(str(self.folder.projects), relative, status)
 
-    def _note_gone(self, finding: Finding) -> None:
+    def _mark_missing(self, finding: Finding) -> None:
         present = {found.relative for found in finding.transcripts}
         batch = _Batch()
         with self.writer.transaction():
             # Not a difference of sets, which would copy up to 100,000 names.
             for relative in self._known:
-                if relative not in present and not finding.hides(relative):
+                if relative not in present and not finding.is_below_unreadable(relative):
                     self._mark_gone(relative, batch)
-        self._finish(batch)
+        self._report_batch(batch)
 
     def _mark_gone(self, relative: str, batch: _Batch) -> None:
         known = batch.tails.get(relative) or self._known.get(relative)
         if known is None or known[1].size == GONE:
             return
-        self._ease(relative)
+        self._resolve(relative)
         self.writer.mark_gone(relative)
         batch.gone.append(relative)
         batch.tails[relative] = (known[0], msgspec.structs.replace(known[1], size=GONE))
         batch.touched.add(known[0].session_id)
 
-    def report(self, trouble: Trouble) -> None:
+    def report(self, problem: Trouble) -> None:
         """Tell of a trouble once while it lasts, and keep it for doctor."""
-        if self._troubled.get(trouble.place) == trouble:
+        if self._problems.get(problem.where) == problem:
             return
-        self._troubled[trouble.place] = trouble
-        self.listener.troubled(trouble)
-        self.writer.save_trouble(trouble.place, trouble.what, trouble.remedy)
+        self._problems[problem.where] = problem
+        self.listener.on_problem(problem)
+        self.writer.save_problem(problem.where, problem.what, problem.fix)
 
-    def _ease(self, place: str) -> None:
-        if place in self._troubled:
-            del self._troubled[place]
-            self.writer.clear_trouble(place)
-            self.listener.eased(place)
+    def _resolve(self, place: str) -> None:
+        if place in self._problems:
+            del self._problems[place]
+            self.writer.resolve_problem(place)
+            self.listener.on_resolved(place)
 
     def _progress(self, work: Work) -> None:
-        self.listener.progressed(Progress(work.taken, work.files, work.done, work.size))
+        self.listener.on_progress(
+            Progress(work.taken_count, work.file_count, work.done_bytes, work.total_bytes)
+        )
 
 
 def _session_of(found: FoundFile) -> str | None:

@@ -12,7 +12,7 @@ from ..core.cleared import cleared_for, without_cleared
 from ..core.compaction.announced import announced_again
 from ..core.compaction.limits import LARGEST_BYTES
 from ..core.compaction.project import project
-from ..core.composition import ITEMS, Composition, compose
+from ..core.composition import MAX_ITEMS, Composition, compose
 from ..core.context import ContextState, current
 from ..core.conversation import Entry, Role
 from ..core.material import CountedOnce, Material, Part, Source, parts_of, read_thoughts
@@ -49,10 +49,10 @@ def read_composition(
     agent_id: str | None = None,
     counter: Counter | None = None,
     *,
-    until: int | None = None,
-    most: int = ITEMS,
-    largest: int = LARGEST_BYTES,
-    window: int = WINDOW_BYTES,
+    until_offset: int | None = None,
+    max_items: int = MAX_ITEMS,
+    max_whole_bytes: int = LARGEST_BYTES,
+    tail_bytes: int = WINDOW_BYTES,
 ) -> Composition:
     """Take the context of a session, or of one of its agents, apart as it is now.
 
@@ -69,10 +69,12 @@ def read_composition(
     file_id, relative = found
     path = projects / relative
     try:
-        is_too_large = path.stat().st_size > largest
-        start = window_start(path, window, until) if is_too_large else 0
+        is_too_large = path.stat().st_size > max_whole_bytes
+        start = window_start(path, tail_bytes, until_offset) if is_too_large else 0
         read = entries_from(path, start)
-        entries = [*takewhile(lambda each: until is None or each.offset <= until, read)]
+        entries = [
+            *takewhile(lambda each: until_offset is None or each.offset <= until_offset, read)
+        ]
     except OSError as error:
         why = error.strerror or error
         raise NothingToComposeError(f"{who}: {path} cannot be read: {why}") from error
@@ -80,17 +82,17 @@ def read_composition(
     if not sent:
         raise NothingToComposeError(f"{who} says nothing yet: {path} holds no conversation")
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
-    once = CountedOnce(counter or read_estimator(db).of(model))
+    once = CountedOnce(counter or read_estimator(db).for_model(model))
     thoughts = read_thoughts(entries, once)
-    now = _Now() if until is not None else _read_now(db, file_id, session_id, agent_id)
+    now = _Now() if until_offset is not None else _read_now(db, file_id, session_id, agent_id)
     context = _Context(entries, sent, thoughts, model, now, begins_late=is_too_large)
     material = _from_requests(db, file_id, path, context, agent_id, session_id)
-    composed = compose(material or _from_transcript(context, once), once, most)
-    items = tuple(replace(each, what=clean_title(each.what)) for each in composed.largest)
+    composed = compose(material or _from_transcript(context, once), once, max_items)
+    items = tuple(replace(each, name=clean_title(each.name)) for each in composed.largest)
     if is_too_large:
         # They were counted from where the reading began.
         items = tuple(replace(each, line=None, superseded=None) for each in items)
-    return replace(composed, largest=items, read_bytes=window if is_too_large else None)
+    return replace(composed, largest=items, read_bytes=tail_bytes if is_too_large else None)
 
 
 class _Now(msgspec.Struct, frozen=True):
@@ -122,7 +124,7 @@ class _Context:
         begins_late: bool,
     ) -> None:
         self.entries: Final = entries
-        self.begins_late: Final = begins_late
+        self.is_partial: Final = begins_late
         """Its first entries are not the session's."""
         self.thoughts: Final = thoughts
         self._now: Final = now
@@ -154,7 +156,7 @@ class _Context:
     @property
     def measured_tokens(self) -> int | None:
         is_estimate = self._now.state is ContextState.ESTIMATED
-        if self.answer is None or self.answer.lowered or is_estimate:
+        if self.answer is None or self.answer.is_estimate or is_estimate:
             return None
         return self.answer.context_tokens
 
@@ -222,7 +224,7 @@ def _from_transcript(context: _Context, counter: Counter) -> Material:
 
 def _learnt_overhead(context: _Context, counter: Counter) -> int:
     """Take what the first request had beyond its messages: system prompt and tools."""
-    if context.begins_late:
+    if context.is_partial:
         return 0
     first = next(
         (each for each in context.entries if each.role is Role.ASSISTANT and each.context_tokens),
@@ -231,5 +233,5 @@ def _learnt_overhead(context: _Context, counter: Counter) -> int:
     if first is None:
         return 0
     seen = project([each for each in context.entries if each.offset < first.offset])
-    said = sum(counter.tokens(part.piece) for part in context.parts(seen) if part.tokens is None)
+    said = sum(counter.tokens(part.content) for part in context.parts(seen) if part.tokens is None)
     return max(0, (first.context_tokens or 0) - said)

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def context_now(
-    transcript: Path, cwd: str, store: Path, policy: Policy, end: Newest, now_ms: int
+    transcript: Path, cwd: str, store: Path, policy: Policy, latest: Newest, now_ms: int
 ) -> Context | None:
     """Measure the last answer against its window; None where nobody can say how large that is.
 
     Raises OSError where the transcript cannot be read.
     """
-    facts, context = _stored(transcript, store, policy, end, now_ms)
+    facts, context = _stored(transcript, store, policy, latest, now_ms)
     if context is not None:
         return context
     evidence = Evidence(facts, Policies(policy, {}))
@@ -44,10 +44,10 @@ def context_now(
     seen = Seen(
         session_id=transcript.stem.lower(),
         cwd=cwd or None,
-        model=end.model,
+        model=latest.model,
         asked_model=introduced,
-        client_version=end.client_version,
-        peak_tokens=end.tokens or 0,
+        client_version=latest.client_version,
+        peak_tokens=latest.tokens or 0,
     )
     window = evidence.window_of(seen)
     if window.source is Source.ASSUMED:
@@ -56,8 +56,8 @@ def context_now(
         # The API's name of a model is the same for both windows.
         return None
     trigger = evidence.trigger_of(seen, window)
-    lines = policy.lines(window, trigger.tokens)
-    return measure(Counted(answer=end.tokens), window, trigger, lines)
+    lines = policy.place_thresholds(window, trigger.tokens)
+    return measure(Counted(answer=latest.tokens), window, trigger, lines)
 
 
 def _stored(
@@ -81,7 +81,7 @@ def _stored(
         peaked = row.last_model == end.model and (end.tokens or 0) <= context.window.tokens
         if peaked and context.window.source is not Source.ASSUMED:
             return facts, measure(
-                Counted(answer=end.tokens), context.window, context.trigger, context.lines
+                Counted(answer=end.tokens), context.window, context.trigger, context.thresholds
             )
     return facts, None
 

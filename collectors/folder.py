@@ -29,12 +29,12 @@ DEEPEST: Final = 8
 class Trouble(msgspec.Struct, frozen=True):
     """Something that could not be read: where, what, and what to do."""
 
-    place: str
+    where: str
     what: str
-    remedy: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.what}; {self.remedy}"
+        return f"{self.where}: {self.what}; {self.fix}"
 
 
 class FoundFile(msgspec.Struct, frozen=True, gc=False):
@@ -59,13 +59,13 @@ class Finding(msgspec.Struct, frozen=True):
 
     transcripts: list[FoundFile] = []
     metas: list[FoundFile] = []
-    unseen: list[str] = []
+    unreadable: list[str] = []
     """Paths below projects/ of what is there and could not be looked at."""
-    troubles: list[Trouble] = []
+    problems: list[Trouble] = []
 
-    def hides(self, relative: str) -> bool:
+    def is_below_unreadable(self, relative: str) -> bool:
         """Return whether a path lies below one that could not be looked at."""
-        return any(PurePath(relative).is_relative_to(place) for place in self.unseen)
+        return any(PurePath(relative).is_relative_to(place) for place in self.unreadable)
 
 
 class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
@@ -141,17 +141,17 @@ def describe(relative: str) -> SourceFile | None:
     return None
 
 
-def is_moved(before: SourceFile, found: FoundFile) -> bool:
+def is_moved(known: SourceFile, found: FoundFile) -> bool:
     """Return whether a file is the known one, moved: nothing is left at its old path."""
     named = describe(found.relative)
     return (
         named is not None
-        and named.kind is before.kind
-        and named.agent_id == before.agent_id
+        and named.kind is known.kind
+        and named.agent_id == known.agent_id
         # An old agent's path does not name its session.
-        and named.session_id in {"", before.session_id}
-        and before.path.rpartition("/")[2] == found.relative.rpartition("/")[2]
-        and not os.path.lexists(Path(found.projects, before.path))
+        and named.session_id in {"", known.session_id}
+        and known.path.rpartition("/")[2] == found.relative.rpartition("/")[2]
+        and not os.path.lexists(Path(found.projects, known.path))
     )
 
 
@@ -161,18 +161,18 @@ def _sort_in(entry: os.DirEntry[str], projects: str, relative: str, finding: Fin
         return
     if not _is_text(relative):
         what = "has a name that is not UTF-8"
-        finding.troubles.append(Trouble(_shown(relative), what, "it is left alone; rename it"))
+        finding.problems.append(Trouble(_shown(relative), what, "it is left alone; rename it"))
         return
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return
     except OSError as error:
-        finding.unseen.append(relative)
-        finding.troubles.append(unreadable(relative, error))
+        finding.unreadable.append(relative)
+        finding.problems.append(unreadable(relative, error))
         return
     if not stat.S_ISREG(status.st_mode):
-        finding.troubles.append(
+        finding.problems.append(
             Trouble(relative, NOT_REGULAR, "it is left alone; remove it if it is yours")
         )
         return
@@ -211,8 +211,8 @@ def _walk(
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        finding.unseen.append(folder.relative(Path(top)))
-        finding.troubles.append(unreadable(top, error))
+        finding.unreadable.append(folder.relative(Path(top)))
+        finding.problems.append(unreadable(top, error))
         return
     for entry in children:
         if entry.is_dir(follow_symlinks=False):
@@ -222,10 +222,10 @@ def _walk(
             yield entry
 
 
-def unreadable(place: str, error: OSError) -> Trouble:
+def unreadable(where: str, error: OSError) -> Trouble:
     """Say in one line why a place could not be read."""
     return Trouble(
-        _shown(place),
+        _shown(where),
         f"cannot be read ({error.strerror or error})",
         "check its permissions; ctxtop tries again by itself",
     )

@@ -37,35 +37,37 @@ class Asked(msgspec.Struct, frozen=True):
     agent_id: str | None = None
     prompt: str | None = None
     """Its task; the client does not tell it to a starting agent's hook."""
-    project: Path | None = None
+    project_root: Path | None = None
     """Where its session began: the definitions of its project stand there."""
 
 
-def gather(asked: Asked, db: sqlite3.Connection | None, limits: Limits) -> tuple[Start, list[Past]]:
+def gather(
+    request: Asked, db: sqlite3.Connection | None, limits: Limits
+) -> tuple[Start, list[Past]]:
     """Tell of the agent that starts, and of all earlier ones that could be of use to it.
 
     What the files say comes before what the store says. Raises sqlite3.Error where the store
     cannot answer.
     """
-    session, project = asked.transcript.stem.lower(), asked.transcript.parent.name
-    pasts = {past.key: past for past in _stored(db, project, asked.agent_type, limits)}
-    end = _lines(asked.transcript, RETURNS_BYTES)
-    for past in agents_of_project(asked.transcript, end):
+    session, project = request.transcript.stem.lower(), request.transcript.parent.name
+    pasts = {past.key: past for past in _stored(db, project, request.agent_type, limits)}
+    end = _lines(request.transcript, RETURNS_BYTES)
+    for past in agents_of_project(request.transcript, end):
         pasts[past.key] = _newer(past, pasts.get(past.key))
     running = {
         past.agent_id
         for past in pasts.values()
         if past.session_id == session and past.outcome is Outcome.RUNNING
     }
-    tasks = _tasks(asked.transcript)
+    tasks = _tasks(request.transcript)
     return (
         Start(
             session_id=session,
             project=project,
-            agent_type=asked.agent_type,
-            agent_id=asked.agent_id,
-            parents=frozenset({None, *running}),
-            tags=_tags(asked, end),
+            agent_type=request.agent_type,
+            agent_id=request.agent_id,
+            possible_parents=frozenset({None, *running}),
+            tags=_tags(request, end),
             tasks=tasks.open,
             plan=tasks.plan,
         ),
@@ -97,10 +99,10 @@ def _newer(file: Past, stored: Past | None) -> Past:
 def _tags(asked: Asked, end: list[bytes]) -> frozenset[str]:
     """Read the tags of the agent's definition, of its task, and of the person's last prompt."""
     folders = [asked.transcript.parent.parent.parent / "agents"]
-    if asked.project is not None:
-        own = (asked.project / ".claude" / "agents").resolve()
+    if asked.project_root is not None:
+        own = (asked.project_root / ".claude" / "agents").resolve()
         # A link out of the project could name any file of the disk.
-        folders += [own] if own.is_relative_to(asked.project.resolve()) else []
+        folders += [own] if own.is_relative_to(asked.project_root.resolve()) else []
     name = asked.agent_type
     plain = name and not set(name) & set("/\\\0") and not name.startswith(".")
     found = tags_in(asked.prompt or "") | tags_in(last_prompt(end))

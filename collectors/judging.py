@@ -27,31 +27,31 @@ class Judging:
     def __init__(self, writer: Writer, files: PolicyFiles, tell: Tell) -> None:
         self._writer: Final = writer
         self._files: Final = files
-        self._tell: Final = tell
-        self._told: set[str] = set()
+        self._problems: Final = tell
+        self._reported: set[str] = set()
 
-    def look_at_policies(self) -> bool:
+    def refresh_policies(self) -> bool:
         """Look at the policies' files; say whether another policy holds somewhere."""
-        is_new = self._files.look(project_roots(self._writer.connection))
+        is_new = self._files.refresh(project_roots(self._writer.connection))
         troubles = {
-            notice.place: Trouble(notice.place, notice.what, notice.remedy)
+            notice.location: Trouble(notice.location, notice.what, notice.fix)
             for notice in self._files.notices
         }
-        for place in self._told - troubles.keys():
-            self._tell.ease(place)
+        for place in self._reported - troubles.keys():
+            self._problems.resolve(place)
         for trouble in troubles.values():
-            self._tell.report(trouble)
-        self._told = set(troubles)
+            self._problems.report(trouble)
+        self._reported = set(troubles)
         return is_new
 
-    def judge(self, only: Iterable[str] | None = None) -> frozenset[str]:
+    def evaluate(self, session_ids: Iterable[str] | None = None) -> frozenset[str]:
         """Judge what is new in all sessions, or in those named; name those with new rows.
 
         What is judged is read in the transaction that keeps it: two ctxtops at once say
         nothing twice.
         """
         policies = self._files.policies
-        named = None if only is None else set(only)
+        named = None if session_ids is None else set(session_ids)
         if named and len(named) > MOST_NAMED:
             named = None
         db = self._writer.connection
@@ -64,5 +64,5 @@ class Judging:
                 judged = judge(db, policies, batch, now_ms)
                 save_judged(self._writer, judged, now_ms)
                 mark_judged(self._writer, batch.files)
-            changed |= {each.session_id for each in judged if each.new or each.cleared}
+            changed |= {each.session_id for each in judged if each.new_warnings or each.cleared}
         return frozenset(changed)

@@ -50,12 +50,12 @@ class Learner:
         self,
         projects: Path,
         writer: Writer,
-        tell: Callable[[str], None],
+        report_session: Callable[[str], None],
         count: Callable[[str], TextCount] = count_text,
     ) -> None:
         self._projects: Final = projects
         self._writer: Final = writer
-        self._tell: Final = tell
+        self._report_session: Final = report_session
         """Hears which session was learnt from."""
         self._growth: Final = GrowthWriter(writer, count)
         self._waiting: list[Unlearnt] = []
@@ -64,7 +64,7 @@ class Learner:
         self._changes = -1
         self._bytes_left = RUN_BYTES
 
-    def learn(self, seconds: float = SLICE_S) -> bool:
+    def run(self, seconds: float = SLICE_S) -> bool:
         """Learn for about as long, a line at least; False where nothing is left for now."""
         deadline = time.monotonic() + seconds
         while file := self._file or self._next():
@@ -75,14 +75,14 @@ class Learner:
 
     def _next(self) -> _File | None:
         if not self._waiting:
-            self._look()
+            self._list_files()
         while self._waiting:
             source = self._waiting.pop(0)
-            if source.seen or self._bytes_left > 0:
+            if source.examined_to or self._bytes_left > 0:
                 return _File(self._projects / source.path, source)
         return None
 
-    def _look(self) -> None:
+    def _list_files(self) -> None:
         changes, now = self._writer.connection.total_changes, time.monotonic()
         if changes != self._changes and now - self._looked_at >= LOOK_S:
             self._changes, self._looked_at = changes, now
@@ -91,7 +91,7 @@ class Learner:
     def _read(self, file: _File, deadline: float) -> bool:
         """Go on with a file; True where there is more of it."""
         try:
-            file.found += self._learnt(file, deadline)
+            file.samples += self._take_samples(file, deadline)
         except OSError:
             # The scan tells of a file that cannot be read; here there is nothing to learn.
             return False
@@ -101,15 +101,15 @@ class Learner:
 
     def _save(self, file: _File) -> bool:
         """Store what was found; True where more of the file may be read."""
-        if not self._growth.save(file.source, file.found, file.resume, file.seen):
+        if not self._growth.save(file.source, file.samples, file.resume, file.seen):
             return False
         if file.is_new:
-            self._bytes_left -= file.seen - file.source.seen
-        file.saved()
-        self._tell(file.source.session_id)
+            self._bytes_left -= file.seen - file.source.examined_to
+        file.mark_saved()
+        self._report_session(file.source.session_id)
         return self._bytes_left > 0 or not file.is_new
 
-    def _learnt(self, file: _File, deadline: float) -> Iterator[Learnt]:
+    def _take_samples(self, file: _File, deadline: float) -> Iterator[Learnt]:
         for step in file.steps():
             sample = sample_of(step, self._growth.count) if step and _is_short(step) else None
             if step and sample:
@@ -123,33 +123,33 @@ class _File:
 
     def __init__(self, path: Path, source: Unlearnt) -> None:
         self.source = source
-        self.found: list[Learnt] = []
+        self.samples: list[Learnt] = []
         """What is still to be stored."""
         self.save_at = time.monotonic() + SAVE_S
-        self.is_new: Final = source.seen == 0
+        self.is_new: Final = source.examined_to == 0
         self.is_over = False
-        self.seen = source.offset
-        self._entries: Final = entries_from(path, source.offset)
+        self.seen = source.resume_offset
+        self._entries: Final = entries_from(path, source.resume_offset)
         self._steps: Final = Steps()
 
     @property
     def resume(self) -> int:
         """Where the answer stands whose successor is still to come."""
-        return self.seen if self._steps.resume is None else self._steps.resume
+        return self.seen if self._steps.resume_offset is None else self._steps.resume_offset
 
-    def saved(self) -> None:
+    def mark_saved(self) -> None:
         """Take over that everything was stored."""
-        self.source = replace(self.source, offset=self.resume, seen=self.seen)
-        self.found, self.save_at = [], time.monotonic() + SAVE_S
+        self.source = replace(self.source, resume_offset=self.resume, examined_to=self.seen)
+        self.samples, self.save_at = [], time.monotonic() + SAVE_S
 
     def steps(self) -> Iterator[Step | None]:
         """Go on, entry by entry; raises OSError where the file cannot be read."""
         for entry in self._entries:
             self.seen = entry.offset + entry.length + 1
-            yield self._steps.take(entry)
+            yield self._steps.add(entry)
         self.seen = max(self.seen, self.source.size)
         self.is_over = True
 
 
 def _is_short(step: Step) -> bool:
-    return sum(len(piece.text) for piece in (*step.answer, *step.added)) <= LONGEST_STEP
+    return sum(len(piece.text) for piece in (*step.answer_parts, *step.added_parts)) <= LONGEST_STEP

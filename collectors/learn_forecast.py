@@ -32,16 +32,16 @@ class ForecastLearner:
         self._sessions: list[list[FillRow]] = []
         self._misses: list[list[Miss]] = []
 
-    def learn(self) -> bool:
+    def run(self) -> bool:
         """Replay one session; False where nothing is left for now."""
-        if not self._sessions and not self._look():
+        if not self._sessions and not self._load_sessions():
             return False
         self._misses.append(_misses_of(self._sessions[len(self._misses)], self._sessions))
         if len(self._misses) == len(self._sessions):
             self._save()
         return True
 
-    def _look(self) -> bool:
+    def _load_sessions(self) -> bool:
         now = time.monotonic()
         if now - self._looked_at < LOOK_S:
             return False
@@ -64,5 +64,5 @@ class ForecastLearner:
 
 def _misses_of(rows: list[FillRow], sessions: list[list[FillRow]]) -> list[Miss]:
     """Replay a session by what the others say: a fork of it knows what came."""
-    own = {row for row in rows if not row.compacted}
+    own = {row for row in rows if not row.is_compaction}
     return replay(rows, make_prior(each for each in sessions if own.isdisjoint(each)))

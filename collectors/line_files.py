@@ -34,25 +34,25 @@ class LineFiles:
     def __init__(self, writer: Writer, files: PolicyFiles, tell: Tell) -> None:
         self._writer: Final = writer
         self._files: Final = files
-        self._tell: Final = tell
-        self._kept: dict[str, bytes] = {}
+        self._problems: Final = tell
+        self._written: dict[str, bytes] = {}
         self._store: Final = str(writer.path)
 
-    def keep(self, only: Iterable[str] | None = None) -> None:
+    def update(self, session_ids: Iterable[str] | None = None) -> None:
         """Keep what is known now of sessions whose status line is shown, or of those named."""
         now_ms = time.time_ns() // 1_000_000
-        shown = shown_sessions(self._writer.connection, now_ms - SHOWN_MS, only)
+        shown = shown_sessions(self._writer.connection, now_ms - SHOWN_MS, session_ids)
         folder = line_folder(self._store)
         try:
-            if only is None:
+            if session_ids is None:
                 self._remove_others(Path(folder), shown)
             if shown:
                 self._write(sorted(shown), now_ms)
         except OSError as error:
             what = f"cannot be written ({error.strerror})"
-            self._tell.report(Trouble(folder, what, "the status line shows no forecast"))
+            self._problems.report(Trouble(folder, what, "the status line shows no forecast"))
             return
-        self._tell.ease(folder)
+        self._problems.resolve(folder)
 
     def _write(self, sessions: list[str], now_ms: int) -> None:
         from ..core import fleet  # with all that it needs, only where there is work
@@ -61,9 +61,9 @@ class LineFiles:
         for session in fleet.read_sessions(db, now_ms, sessions, policies):
             path = line_path(self._store, session.session_id)
             said = msgspec.json.encode(line_of(session))
-            if path and self._kept.get(path) != said:
+            if path and self._written.get(path) != said:
                 _replace(path, said)
-                self._kept[path] = said
+                self._written[path] = said
 
     def _remove_others(self, folder: Path, shown: set[str]) -> None:
         try:
@@ -83,12 +83,12 @@ def line_of(session: Session) -> dict[str, object]:
         "model": session.model,
         "context_tokens": context.tokens,
         "context_state": context.state.value,
-        "counter_tokens": context.numbers.counter,
+        "counter_tokens": context.token_counts.counter,
         "window_tokens": context.window.tokens,
         "window_source": context.window.source.value,
         "trigger_tokens": context.trigger.tokens if context.trigger else None,
         "turns_left": _turns(session.outlook.end),
-        "agents_noncompliant": session.agents_failed,
+        "agents_noncompliant": session.agents_noncompliant,
     }
 
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 class Progress(msgspec.Struct, frozen=True):
     """How far a scan has come."""
 
-    files: int
-    files_in_all: int
-    bytes: int
-    bytes_in_all: int
+    files_read: int
+    files_total: int
+    bytes_read: int
+    bytes_total: int
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -30,20 +30,20 @@ class Changed(msgspec.Struct, frozen=True):
 class Listener(Protocol):
     """Who wants to know; called in the collector's thread, and never waits."""
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """A scan has come further."""
 
-    def changed(self, changed: Changed) -> None:
+    def on_change(self, change: Changed) -> None:
         """Rows were committed."""
 
-    def scanned(self) -> None:
+    def on_scan_finished(self) -> None:
         """A look at everything is over."""
 
-    def troubled(self, trouble: Trouble) -> None:
+    def on_problem(self, problem: Trouble) -> None:
         """Something could not be read or stored."""
 
-    def eased(self, place: str) -> None:
+    def on_resolved(self, where: str) -> None:
         """A trouble has ended."""
 
-    def noted(self, notice: Trouble) -> None:
+    def on_notice(self, notice: Trouble) -> None:
         """Something happened that is worth a line and needs nothing."""

@@ -43,8 +43,8 @@ def read_calls(
         return tuple(
             clean_title(call_name(piece))
             for entry in lines
-            if entry.message_id == answer.mark
-            for piece in entry.pieces
+            if entry.message_id == answer.message_id
+            for piece in entry.parts
             if piece.kind is PieceKind.TOOL_INPUT
         )
     except OSError as error:
@@ -70,7 +70,7 @@ def read_line(
     entry = read_entry(found[0], found[2], {}, number) if found else None
     if entry is None:
         raise NothingToComposeError(f"line {number} of {path} holds nothing that is sent")
-    text = "\n".join(_texts(entry.pieces))
+    text = "\n".join(_texts(entry.parts))
     return clean_text(text[:TEXT_CHARS])
 
 

@@ -35,10 +35,10 @@ class NoiseMeter:
     ) -> None:
         self._folder: Final = folder
         self._writer: Final = NoiseWriter(writer)
-        self._tell: Final = tell
+        self._problems: Final = tell
         self._tokens: Final = tokens
 
-    def look(self, seconds: float) -> frozenset[str]:
+    def run(self, seconds: float) -> frozenset[str]:
         """Measure the newest saves first, for about so long; name the sessions that have more.
 
         A file that cannot be read is a trouble, and is tried again at the next look.
@@ -47,14 +47,14 @@ class NoiseMeter:
 
         until = time.monotonic() + seconds
         sessions = set()
-        for block in self._writer.unmeasured(ENGINE):
-            if self._take(block, ENGINE):
+        for block in self._writer.pending(ENGINE):
+            if self._measure_and_save(block, ENGINE):
                 sessions.add(block.session_id)
             if time.monotonic() >= until:
                 break
         return frozenset(sessions)
 
-    def _take(self, block: Unmeasured, engine: int) -> bool:
+    def _measure_and_save(self, block: Unmeasured, engine: int) -> bool:
         from ..core.saves.noise import pack
 
         try:
@@ -63,12 +63,12 @@ class NoiseMeter:
             # The scan notes that it is gone.
             return False
         except OSError as error:
-            self._tell.report(unreadable(block.path, error))
+            self._problems.report(unreadable(block.path, error))
             return False
-        self._tell.ease(block.path)
+        self._problems.resolve(block.path)
         # What another Stop hook said is nobody's save, for good.
         kept, closed = (pack(noise), noise.closed) if noise else (None, True)
-        self._writer.save(block, engine, kept, closed=closed)
+        self._writer.save(block, engine, kept, is_final=closed)
         return noise is not None
 
     def _measure(self, block: Unmeasured) -> Noise | None:

@@ -21,7 +21,7 @@ class OwnChanges:
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
         self._state: Final = state_folder(writer.path)
-        self._known = writer.changes()
+        self._known = writer.read_changed_sessions()
         self._written_at: int | None = None
         """When the folder of receipts was written last, in nanoseconds."""
 
@@ -42,6 +42,6 @@ class OwnChanges:
         found = {name: each.at for name, each in Receipts(self._state).last_changes().items()}
         touched = {name for name, _ in found.items() ^ self._known.items()}
         if touched:
-            self._writer.save_changes(found)
+            self._writer.save_changed_sessions(found)
             self._known = found
         return touched

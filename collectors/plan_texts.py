@@ -32,18 +32,18 @@ class PlanTexts:
     def __init__(self, state: Path) -> None:
         """Look into `state`, the folder of copies, receipts and locks."""
         self._receipts: Final = Receipts(state)
-        self._mark: tuple[tuple[str, int, int], ...] | None = None
+        self._stamp: tuple[tuple[str, int, int], ...] | None = None
         self._found: tuple[PlanText, ...] = ()
 
     def read(self) -> tuple[PlanText, ...]:
         """List the texts, newest first; a receipt that cannot be read is left out."""
-        mark = self._look()
-        if mark != self._mark:
+        mark = self._stamp_receipts()
+        if mark != self._stamp:
             self._found = tuple(_texts_of(self._receipts.all())) if mark else ()
-            self._mark = mark
+            self._stamp = mark
         return self._found
 
-    def _look(self) -> tuple[tuple[str, int, int], ...]:
+    def _stamp_receipts(self) -> tuple[tuple[str, int, int], ...]:
         try:
             found = [(path.name, path.lstat()) for path in self._receipts.folder.glob("*.json")]
         except OSError:
@@ -86,15 +86,15 @@ def _plan_text(receipt: Receipt, number: int, said: tuple[str, str], summary_id:
         row=row,
         uuid=uuid,
         receipt_id=receipt.receipt_id,
-        number=number,
+        operation_number=number,
         strategy=operation.strategy,
         undone=bool(receipt.now and number in receipt.now.undone),
         transcript=receipt.transcript,
         base_bytes=receipt.plan.base_bytes,
         before_tokens=receipt.plan.before_tokens,
         after_tokens=receipt.plan.after_tokens,
-        stays=_stays(operation),
-        what=clean_title(operation.what),
+        kept_uuids=_stays(operation),
+        description=clean_title(operation.what),
     )
 
 

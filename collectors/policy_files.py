@@ -46,35 +46,35 @@ class _File:
     def __init__(self, path: Path, origin: Origin) -> None:
         self._path: Final = path
         self._origin: Final = origin
-        self._mark: Mark | None = None
-        self.given: tuple[Given, ...] = ()
+        self._stamp: Mark | None = None
+        self.values: tuple[Given, ...] = ()
         self.notices: tuple[PolicyNotice, ...] = ()
         self.sha256 = ""
         """Of what was read."""
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Say whether it says something else by now; what cannot be read says nothing."""
-        before = self.given, self.notices, self.sha256
+        before = self.values, self.notices, self.sha256
         try:
             mark = _mark(self._path)
-            if mark == self._mark:
+            if mark == self._stamp:
                 return False
-            self._mark, self.given, self.notices = mark, (), ()
-            self.given = self._read()
+            self._stamp, self.values, self.notices = mark, (), ()
+            self.values = self._read()
         except (FileNotFoundError, NotADirectoryError):
-            self._mark, self.given, self.notices = None, (), ()
+            self._stamp, self.values, self.notices = None, (), ()
         except TrustFileError as error:
-            self._mark, self.given = None, ()
-            self.notices = (self._wrong(_what(error), "it is not obeyed: remove it or own it"),)
+            self._stamp, self.values = None, ()
+            self.notices = (self._notice(_what(error), "it is not obeyed: remove it or own it"),)
         except OSError as error:
             # It may become readable without a change of its own.
-            self._mark, self.given = None, ()
+            self._stamp, self.values = None, ()
             what = f"cannot be read ({error.strerror or error})"
-            self.notices = (self._wrong(what, "mend it or remove it"),)
+            self.notices = (self._notice(what, "mend it or remove it"),)
         except (ValueError, RecursionError) as error:
             what = f"is not TOML ({clean_title(str(error))})"
-            self.notices = (self._wrong(what, "mend it; until then it says nothing"),)
-        return before != (self.given, self.notices, self.sha256)
+            self.notices = (self._notice(what, "mend it; until then it says nothing"),)
+        return before != (self.values, self.notices, self.sha256)
 
     def _read(self) -> tuple[Given, ...]:
         data = read_project_file(self._path) if self._is_project else read_file(self._path)
@@ -85,8 +85,8 @@ class _File:
     def _is_project(self) -> bool:
         return self._origin is Origin.PROJECT_FILE
 
-    def _wrong(self, what: str, remedy: str) -> PolicyNotice:
-        return PolicyNotice("", clean_path(str(self._path)), self._origin, what, remedy)
+    def _notice(self, what: str, fix: str) -> PolicyNotice:
+        return PolicyNotice("", clean_path(str(self._path)), self._origin, what, fix)
 
 
 def read_file(path: Path) -> bytes:
@@ -128,7 +128,7 @@ class PolicyFiles:
 
     def __init__(self, sources: PolicySources | None = None) -> None:
         self._sources: Final = sources or PolicySources()
-        self._fixed: Final = (
+        self._fixed_values: Final = (
             *_from_command_line(self._sources.command_line),
             *_from_environment(self._sources.environ.items()),
         )
@@ -138,15 +138,15 @@ class PolicyFiles:
         self._projects: Final[dict[str, _File]] = {}
         self._trust: Final = TrustFile(self._sources.trust_file)
         self._looked: Final[dict[str, float]] = {}
-        self.policies = Policies(resolve(self._fixed))
-        self.look(())
+        self.policies = Policies(resolve(self._fixed_values))
+        self.refresh(())
 
-    def look(self, folders: Iterable[str]) -> bool:
+    def refresh(self, folders: Iterable[str]) -> bool:
         """Look at the user's file and at those of projects' folders; say whether any changed.
 
         Never raises: what is wrong with a file is a notice.
         """
-        is_new = self._look_at_own() if self._is_due("") else False
+        is_new = self._refresh_own() if self._is_due("") else False
         changed: list[str] = []
         for folder in folders:
             if not Path(folder).is_absolute() or not self._is_due(folder):
@@ -155,31 +155,31 @@ class PolicyFiles:
             if file is None:
                 file = _File(Path(folder, PROJECT_FILE), Origin.PROJECT_FILE)
                 self._projects[folder] = file
-            if file.look():
+            if file.refresh():
                 changed.append(folder)
         if not is_new and not changed:
             return False
-        common = resolve(self.person) if is_new else self.policies.common
+        common = resolve(self.user_values) if is_new else self.policies.common
         shown = {} if is_new else dict(self.policies.projects)
         acting = {} if is_new else dict(self.policies.acting_projects)
         for folder in self._projects if is_new else changed:
             shown.pop(folder, None)
             acting.pop(folder, None)
             file = self._projects[folder]
-            if file.given or file.notices:
+            if file.values or file.notices:
                 trust = self._trust.state(folder, file.sha256)
-                said = ProjectFile(clean_path(folder), file.given, trust)
-                found = resolve_project(self.person, said)
+                said = ProjectFile(clean_path(folder), file.values, trust)
+                found = resolve_project(self.user_values, said)
                 shown[folder], acting[folder] = found.shown, found.acting
         # Taken over at once: another thread reads it meanwhile.
         self.policies = Policies(common, shown, acting)
         return True
 
-    def _look_at_own(self) -> bool:
-        is_new = self._user.look() if self._user else False
-        return self._trust.look() or is_new
+    def _refresh_own(self) -> bool:
+        is_new = self._user.refresh() if self._user else False
+        return self._trust.refresh() or is_new
 
-    def look_soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Let the next look be at every file, however short the last one is ago; any thread may."""
         self._looked.clear()
 
@@ -198,12 +198,12 @@ class PolicyFiles:
     def trust_of(self, folder: str) -> Trust | None:
         """Whether the person trusts the file of a folder; None where there is none to read."""
         file = self._projects.get(folder)
-        return self._trust.state(folder, file.sha256) if file and file.given else None
+        return self._trust.state(folder, file.sha256) if file and file.values else None
 
     @property
-    def person(self) -> tuple[Given, ...]:
+    def user_values(self) -> tuple[Given, ...]:
         """What the person says: by options, the environment and the user's own file."""
-        return (*self._fixed, *(self._user.given if self._user else ()))
+        return (*self._fixed_values, *(self._user.values if self._user else ()))
 
     def _is_due(self, place: str) -> bool:
         now = time.monotonic()

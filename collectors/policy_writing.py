@@ -99,7 +99,7 @@ class Changes:
     def __init__(self, store: Path) -> None:
         self._path: Final = store.with_name(f"{store.name}.policy.json")
 
-    def make(self, change: Change) -> None:
+    def apply(self, change: Change) -> None:
         """Write what was worked out; what stood there before is kept first.
 
         Raises NotSafeError where the file was changed meanwhile, OSError where it cannot be
@@ -107,31 +107,31 @@ class Changes:
         """
         written = Written(str(change.file.path), change.key, change.file.data, _sha(change.after))
         earlier = self.all()
-        self._keep((*earlier, written)[-KEPT:])
+        self._save((*earlier, written)[-KEPT:])
         try:
             write_settings_file(change.file, change.after)
         except BaseException:
-            self._keep(earlier)
+            self._save(earlier)
             raise
 
     def last(self) -> Written | None:
         """Give the newest change that was not taken back."""
         return next(reversed(self.all()), None)
 
-    def plan_back(self, written: Written, roots: Sequence[Path]) -> Change:
+    def plan_undo(self, applied: Written, roots: Sequence[Path]) -> Change:
         """Work out the file as it was before.
 
         Raises NotSafeError where somebody changed it since, OSError where it cannot be read.
         """
-        file = read_settings_file(Path(written.path), roots)
-        if _sha(file.data or b"") != written.after_sha256:
-            raise NotSafeError(f"{written.path} was changed since: edit it by hand")
-        return Change(file, written.key, written.before or b"")
+        file = read_settings_file(Path(applied.path), roots)
+        if _sha(file.data or b"") != applied.after_sha256:
+            raise NotSafeError(f"{applied.path} was changed since: edit it by hand")
+        return Change(file, applied.key, applied.before or b"")
 
-    def take_back(self, written: Written, change: Change) -> None:
+    def undo(self, applied: Written, change: Change) -> None:
         """Write the file as it was; one that was not there goes. Raises as `make` does."""
-        write_settings_file(change.file, written.before)
-        self._keep(tuple(each for each in self.all() if each != written))
+        write_settings_file(change.file, applied.before)
+        self._save(tuple(each for each in self.all() if each != applied))
 
     def all(self) -> tuple[Written, ...]:
         """List them, oldest first; a file that cannot be read remembers nothing."""
@@ -139,7 +139,7 @@ class Changes:
             return msgspec.json.decode(file.read(LARGEST), type=tuple[Written, ...])
         return ()
 
-    def _keep(self, changes: tuple[Written, ...]) -> None:
+    def _save(self, changes: tuple[Written, ...]) -> None:
         write_new(self._path, msgspec.json.encode(changes))
 
 

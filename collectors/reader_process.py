@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_last(self) -> bool:
         """Say whether the job is over."""
-        return self.reading is None or not self.reading.more
+        return self.reading is None or not self.reading.has_more
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -43,7 +43,7 @@ class Answered(msgspec.Struct, frozen=True):
     """The next answer to a task; without a reading the file is for the collector to look at."""
 
     task: Task
-    reading: Reading | None
+    block: Reading | None
 
 
 class _Reader(msgspec.Struct):
@@ -51,13 +51,13 @@ class _Reader(msgspec.Struct):
 
     process: subprocess.Popen[bytes]
     tasks: dict[int, Task] = {}
-    heard: bytearray = msgspec.field(default_factory=bytearray)
-    ahead: int = 0
+    received: bytearray = msgspec.field(default_factory=bytearray)
+    queued_bytes: int = 0
     """Bytes of the files that it has not read to their end."""
 
     @property
     def wants_more(self) -> bool:
-        return self.ahead < AHEAD_BYTES and len(self.tasks) < AHEAD_TASKS
+        return self.queued_bytes < AHEAD_BYTES and len(self.tasks) < AHEAD_TASKS
 
     @property
     def output(self) -> int:
@@ -83,13 +83,13 @@ class Readers:
         """Say whether a process has little left to read."""
         return any(reader.wants_more for reader in self._readers)
 
-    def give(self, task: Task) -> None:
+    def submit(self, task: Task) -> None:
         """Tell the process with the least to do of a file."""
         ready = (reader for reader in self._readers if reader.wants_more)
-        reader = min(ready, key=lambda each: each.ahead)
+        reader = min(ready, key=lambda each: each.queued_bytes)
         self._number += 1
         reader.tasks[self._number] = task
-        reader.ahead += task.found.size
+        reader.queued_bytes += task.found.size
         job = Job(self._number, str(task.found.path), task.source, task.before)
         try:
             stream = reader.process.stdin
@@ -97,18 +97,18 @@ class Readers:
                 stream.write(pack(job))
                 stream.flush()
         except OSError:
-            self._bury(reader)
+            self._drop_reader(reader)
 
-    def answer(self) -> Answered | None:
+    def next_answer(self) -> Answered | None:
         """Take the next answer that is there, without waiting."""
         if not self._answers:
-            self._listen(0)
+            self._poll(0)
         return self._answers.popleft() if self._answers else None
 
     def wait(self) -> None:
         """Wait until there is an answer, or no process is left."""
         while self.is_busy and not self._answers:
-            self._listen(SILENT_S)
+            self._poll(SILENT_S)
 
     def close(self) -> None:
         """End every process."""
@@ -116,7 +116,7 @@ class Readers:
             _end(reader.process)
         self._readers = []
 
-    def _listen(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> None:
         waiting = {reader.output: reader for reader in self._readers if reader.tasks}
         if not waiting:
             return
@@ -126,20 +126,20 @@ class Readers:
         # A pipe whose process has ended speaks too: it has nothing more to say.
         speaking = poll.poll(timeout_s * 1000)
         for output, _ in speaking:
-            self._hear(waiting[output])
+            self._receive(waiting[output])
         if timeout_s and not speaking:
             for reader in waiting.values():
-                self._bury(reader)
+                self._drop_reader(reader)
 
-    def _hear(self, reader: _Reader) -> None:
+    def _receive(self, reader: _Reader) -> None:
         try:
             data = os.read(reader.output, _PIPE_BYTES)
         except OSError:
             data = b""
         if not data:
-            self._bury(reader)
+            self._drop_reader(reader)
             return
-        heard = reader.heard
+        heard = reader.received
         heard += data
         start = 0
         while len(heard) - start >= LENGTH.size:
@@ -147,23 +147,23 @@ class Readers:
             if len(heard) < end:
                 break
             try:
-                self._note(reader, bytes(heard[start + LENGTH.size : end]))
+                self._take_frame(reader, bytes(heard[start + LENGTH.size : end]))
             except (msgspec.DecodeError, KeyError):
                 # No answer to what it was asked: the collector reads its files itself.
-                self._bury(reader)
+                self._drop_reader(reader)
                 return
             start = end
         del heard[:start]
 
-    def _note(self, reader: _Reader, frame: bytes) -> None:
+    def _take_frame(self, reader: _Reader, frame: bytes) -> None:
         answer = unpack_answer(frame)
         task = reader.tasks[answer.number]
         if answer.is_last:
             del reader.tasks[answer.number]
-            reader.ahead -= task.found.size
+            reader.queued_bytes -= task.found.size
         self._answers.append(Answered(task, answer.reading))
 
-    def _bury(self, reader: _Reader) -> None:
+    def _drop_reader(self, reader: _Reader) -> None:
         """Give back what a process that ended has not answered."""
         self._readers.remove(reader)
         self._answers += [Answered(task, None) for task in reader.tasks.values()]

@@ -22,8 +22,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     change: Change
     after: TailState
     facts: Facts
-    more: bool
-    unrested: bool = False
+    has_more: bool
+    unterminated: bool = False
     """Its last line has no line end yet, and may still be written to."""
 
 
@@ -31,7 +31,7 @@ def read_next(path: Path, source: SourceFile, before: TailState) -> Reading:
     """Read on from `before`; raises OSError where the file cannot be read."""
     read = read_tail(path, before)
     facts = read_block(source, read.block)
-    if read.bad:
-        bad, count = facts.bad + read.bad, facts.bad_lines + len(read.bad)
+    if read.bad_lines:
+        bad, count = facts.bad + read.bad_lines, facts.bad_lines + len(read.bad_lines)
         facts = msgspec.structs.replace(facts, bad=bad, bad_lines=count)
-    return Reading(read.change, read.after, facts, read.more, read.unrested)
+    return Reading(read.change, read.after, facts, read.has_more, read.unterminated)

@@ -56,7 +56,7 @@ class NothingToMendError(Exception):
 class Wanted(msgspec.Struct, frozen=True):
     """The session, and what recovery may do to it."""
 
-    subject: Subject
+    target: Subject
     settings: RecoverySettings
     counter_of: CounterOf
     """Gives who counts for a model."""
@@ -65,7 +65,7 @@ class Wanted(msgspec.Struct, frozen=True):
     reserve_tokens: int
     confirmed: frozenset[Step] = frozenset()
     """Steps that ask first and that a person has confirmed."""
-    keep: int = 10
+    keep_messages: int = 10
     """Messages that a summary leaves word for word (`compact.preserve_recent`)."""
     summary: SummarySettings = SummarySettings()
     """What else a policy says of a summary."""
@@ -85,21 +85,21 @@ class Recovery(msgspec.Struct, frozen=True):
     """Tokens at which there is room for an answer; None without a limit."""
 
 
-def plan_recovery(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
+def plan_recovery(options: Wanted, db: sqlite3.Connection) -> Recovery:
     """Say what would be done; nothing is written.
 
     Raises NothingToMendError, and OSError where the transcript cannot be read.
     """
-    run = read_run(db, wanted.subject.session_id)
+    run = read_run(db, options.target.session_id)
     counters = run.counters if run else Counters()
-    with _ground(wanted, counters) as (ground, base):
-        steps = steps_for(ground.found.error_type, wanted.settings)
+    with _ground(options, counters) as (ground, base):
+        steps = steps_for(ground.refusal.error_type, options.settings)
         left = steps_left(ground, steps)
-        choice = choose(left, ground, base, _tools(wanted), wanted.confirmed)
-        return Recovery(ground.found, steps, choice, run, fits_at=ground.fits_at)
+        choice = choose(left, ground, base, _tools(options), options.confirmed)
+        return Recovery(ground.refusal, steps, choice, run, fits_at=ground.max_fitting_tokens)
 
 
-def recover(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
+def recover(options: Wanted, db: sqlite3.Connection) -> Recovery:
     """Mend the session in a fork, under its lock; the original stays as it is.
 
     Raises NothingToMendError, NotNowError where no attempt may begin, NotAppliedError where the
@@ -109,26 +109,30 @@ def recover(wanted: Wanted, db: sqlite3.Connection) -> Recovery:
     def keep(session_id: str, change: Callable[[Run | None], Run]) -> Run:
         return change_run(db, session_id, change)
 
-    with _ground(wanted, Counters()) as (ground, base):
-        steps = steps_for(ground.found.error_type, wanted.settings)
-        with attempt(keep, ground.found, steps, wanted.settings) as trying:
+    with _ground(options, Counters()) as (ground, base):
+        steps = steps_for(ground.refusal.error_type, options.settings)
+        with attempt(keep, ground.refusal, steps, options.settings) as trying:
             counted = msgspec.structs.replace(ground, counters=trying.run.counters)
             left = iter(trying.next_step, None)
-            choice = choose(left, counted, base, _tools(wanted), wanted.confirmed)
+            choice = choose(left, counted, base, _tools(options), options.confirmed)
             chosen = choice.chosen
             if choice.plan is None or chosen is None:
-                return Recovery(ground.found, steps, choice, trying.run, fits_at=ground.fits_at)
-            receipt = apply_plan(choice.plan, Mode.FORK, wanted.subject)
+                return Recovery(
+                    ground.refusal, steps, choice, trying.run, fits_at=ground.max_fitting_tokens
+                )
+            receipt = apply_plan(choice.plan, Mode.FORK, options.target)
             trying.succeed(
-                truncated=chosen.truncated,
-                reverted=chosen.reverted,
+                truncated=chosen.truncated_results,
+                reverted=chosen.reverted_uuid,
                 receipt=receipt.receipt_id,
             )
-        return Recovery(ground.found, steps, choice, trying.run, receipt, ground.fits_at)
+        return Recovery(
+            ground.refusal, steps, choice, trying.run, receipt, ground.max_fitting_tokens
+        )
 
 
 def wanted_of(
-    subject: Subject,
+    target: Subject,
     session: Session,
     policy: Policy,
     counter_of: CounterOf,
@@ -139,25 +143,25 @@ def wanted_of(
     window = session.context.window
     summary = summary_settings(policy)
     return Wanted(
-        subject=subject,
+        target=target,
         settings=settings,
         counter_of=counter_of,
         window_tokens=None if window.source is Source.ASSUMED else window.tokens,
         # So much is kept free that the client does not compact at once what was just mended.
-        reserve_tokens=sum(policy.whole(f"limit.{name}") or 0 for name in _RESERVES),
+        reserve_tokens=sum(policy.integer(f"limit.{name}") or 0 for name in _RESERVES),
         confirmed=confirmed,
-        keep=summary.keep,
+        keep_messages=summary.keep_messages,
         summary=summary,
     )
 
 
 @contextmanager
-def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]:
-    subject = wanted.subject
+def _ground(options: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]:
+    subject = options.target
     with open_lines(subject.transcript) as file:
         scan = file.scan()
-        view = read_view(subject.transcript, file, scan, entries_from, wanted.counter_of)
-        found = find_refusal(subject.session_id, view.entries, view.value)
+        view = read_view(subject.transcript, file, scan, entries_from, options.counter_of)
+        found = find_refusal(subject.session_id, view.entries, view.decoded_line)
         if found is None:
             raise NothingToMendError(
                 "it did not end in a prompt that is too long or in an empty message:"
@@ -167,17 +171,17 @@ def _ground(wanted: Wanted, counters: Counters) -> Iterator[tuple[Ground, Base]]
         ground = Ground(
             view,
             found,
-            wanted.settings,
+            options.settings,
             counters,
-            window_tokens=wanted.window_tokens,
-            reserve_tokens=wanted.reserve_tokens,
+            window_tokens=options.window_tokens,
+            reserve_tokens=options.reserve_tokens,
         )
         yield ground, Base(scan.sha256, scan.size)
 
 
-def _require_news(subject: Subject, view: View, found: Found) -> None:
+def _require_news(target: Subject, view: View, found: Found) -> None:
     """Raise NothingToMendError where the refusal came before the session was made or changed."""
-    change = Receipts(subject.state).last_changes().get(subject.session_id)
+    change = Receipts(target.state_folder).last_changes().get(target.session_id)
     refused = next((each for each in view.entries if each.line == found.line), None)
     if change is None or refused is None or (refused.at or 0) > change.at:
         return
@@ -187,22 +191,22 @@ def _require_news(subject: Subject, view: View, found: Found) -> None:
     )
 
 
-def _tools(wanted: Wanted) -> Tools:
-    lossless = tuple(each.find for each in STRATEGIES if each.name in DUPLICATES)
+def _tools(options: Wanted) -> Tools:
+    lossless = tuple(each.find_operations for each in STRATEGIES if each.name in DUPLICATES)
     pruning = tuple(
-        each.find
+        each.find_operations
         for each in STRATEGIES
-        if Harm.FILE_ONLY < each.level <= Harm.SUPERSEDED and not each.opt_in
+        if Harm.FILE_ONLY < each.level <= Harm.SUPERSEDED and not each.is_opt_in
     )
-    return Tools({Step.DEDUP: lossless, Step.DCP: pruning}, partial(_summarise, wanted))
+    return Tools({Step.DEDUP: lossless, Step.DCP: pruning}, partial(_summarise, options))
 
 
-def _summarise(wanted: Wanted, ground: Ground) -> Operation | Refusal:
-    path = wanted.subject.transcript
+def _summarise(options: Wanted, context: Ground) -> Operation | Refusal:
+    path = options.target.transcript
     # What was written since the view was made is no part of the plan.
-    known = len(ground.view.lines)
+    known = len(context.view.lines)
     entries = tuple(each for each in read_conversation(path) if each.line <= known)
     last = newest(entries)
-    line = ground.view.value(last.line) if last else {}
-    whole = Whole(entries, envelope_of(line), ground.view.count, str(path))
-    return summarise_until_it_fits(ground, whole, wanted.keep, wanted.summary)
+    line = context.view.decoded_line(last.line) if last else {}
+    whole = Whole(entries, envelope_of(line), context.view.count_tokens, str(path))
+    return summarise_until_it_fits(context, whole, options.keep_messages, options.summary)

@@ -69,18 +69,18 @@ class Registry(NamedTuple):
 
     clients: tuple[LiveSession, ...]
     """One entry for each process that is alive, in no order; two may have one session open."""
-    left: frozenset[str]
+    stale_ids: frozenset[str]
     """Sessions of entries whose process is not alive, or not on this machine: nobody removed
     them."""
-    is_kept: bool
+    exists: bool
     """The folder is there: clients write into it."""
 
     def is_closed(self, session_id: str, client_version: str | None) -> bool:
         """Report whether the registry would name a session if a client had it open."""
-        named = session_id in self.left or any(
+        named = session_id in self.stale_ids or any(
             each.session_id == session_id for each in self.clients
         )
-        return self.is_kept and not named and is_registered(client_version)
+        return self.exists and not named and is_registered(client_version)
 
 
 def read_registry(folder: ClaudeFolder) -> list[LiveSession]:

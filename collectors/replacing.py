@@ -39,22 +39,24 @@ def read_replaced(
     projects: Path,
     row: SummaryRow,
     plans: Sequence[PlanText],
-    tell: Callable[[str], None] = lambda _: None,
+    report_progress: Callable[[str], None] = lambda _: None,
 ) -> Replaced:
     """Read the transcript of a summary and tell what it stands for; `tell` says how far it is.
 
     Raises NothingReplacedError where there is no transcript, or none that can be read.
     """
     if row.kind == PLAN:
-        found = _of_plan(row, plans, tell)
+        found = _of_plan(row, plans, report_progress)
     elif row.kind == BOUNDARY:
-        found = _of_boundary(db, projects, row, tell)
+        found = _of_boundary(db, projects, row, report_progress)
     else:
-        found = _of_agent(db, projects, row, tell)
+        found = _of_agent(db, projects, row, report_progress)
     return _cleaned(found)
 
 
-def _of_plan(row: SummaryRow, plans: Sequence[PlanText], tell: Callable[[str], None]) -> Replaced:
+def _of_plan(
+    row: SummaryRow, plans: Sequence[PlanText], report_progress: Callable[[str], None]
+) -> Replaced:
     from pathlib import Path
 
     if row.summary_id > 0:
@@ -62,20 +64,20 @@ def _of_plan(row: SummaryRow, plans: Sequence[PlanText], tell: Callable[[str], N
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     if plan is None:
         raise NothingReplacedError("its receipt is gone: nothing says what it was made of")
-    entries = _read(Path(plan.transcript), tell, plan.base_bytes)
-    tell("looking for what the text keeps …")
-    return before_plan(_own(entries), plan.stays, row.text)
+    entries = _read(Path(plan.transcript), report_progress, plan.base_bytes)
+    report_progress("looking for what the text keeps …")
+    return before_plan(_own(entries), plan.kept_uuids, row.text)
 
 
 def _of_boundary(
-    db: sqlite3.Connection, projects: Path, row: SummaryRow, tell: Callable[[str], None]
+    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
 ) -> Replaced:
     place = summary_queries.boundary_place(db, row.summary_id)
     if place is None:
         raise NothingReplacedError("the store does not have it any more")
     path, kind, offset = place
-    entries = _read(projects / path, tell, offset)
-    tell("looking for what the summary keeps …")
+    entries = _read(projects / path, report_progress, offset)
+    report_progress("looking for what the summary keeps …")
     own = _own(entries) if kind == "session" else entries
     found = before_boundary(own, offset, row.text)
     if found is None:
@@ -84,15 +86,15 @@ def _of_boundary(
 
 
 def _of_agent(
-    db: sqlite3.Connection, projects: Path, row: SummaryRow, tell: Callable[[str], None]
+    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
 ) -> Replaced:
     place = request_queries.transcript(db, row.session_id, row.agent_id)
     if row.agent_id is None or place is None:
         raise NothingReplacedError(
             "this agent has no transcript of its own: nothing says what it read"
         )
-    entries = _read(projects / place[1], tell)
-    tell("looking for what the result keeps …")
+    entries = _read(projects / place[1], report_progress)
+    report_progress("looking for what the result keeps …")
     return behind_result(entries, row.text)
 
 
@@ -101,7 +103,9 @@ def _own(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if not entry.sidechain]
 
 
-def _read(path: Path, tell: Callable[[str], None], until: int | None = None) -> list[Entry]:
+def _read(
+    path: Path, report_progress: Callable[[str], None], until: int | None = None
+) -> list[Entry]:
     try:
         size = path.stat().st_size
         if size > LARGEST:
@@ -114,7 +118,7 @@ def _read(path: Path, tell: Callable[[str], None], until: int | None = None) -> 
                 break
             entries.append(entry)
             if number % TOLD_LINES == 0:
-                tell(f"reading its transcript: {entry.offset / (size or 1):.0%}")
+                report_progress(f"reading its transcript: {entry.offset / (size or 1):.0%}")
     except OSError as error:
         why = error.strerror or error
         raise NothingReplacedError(f"{path} cannot be read: {why}") from error

@@ -35,7 +35,7 @@ class Resumed(msgspec.Struct, frozen=True):
     prompt: str
     answered: bool
     """The fork has a new answer, and it is no refusal."""
-    said: str
+    output: str
     """The client's own words, or why it could not be run; one line."""
     attempts: int
     command: tuple[str, ...] = ()
@@ -54,22 +54,22 @@ class Place(msgspec.Struct, frozen=True):
     store: Path
 
 
-def prompt_to_send(resume: str, transcript: Path, reverted: str | None) -> str | None:
+def prompt_to_send(mode: str, transcript: Path, reverted_prompt: str | None) -> str | None:
     """Say what to ask (T-11); None where the policy wants nothing, or there is nothing.
 
     `reverted` are the words that a revert took out. Raises OSError.
     """
-    if resume == "continue":
+    if mode == "continue":
         return CONTINUE
-    if resume != "last_prompt":
+    if mode != "last_prompt":
         return None
-    return reverted or _last_prompt(transcript)
+    return reverted_prompt or _last_prompt(transcript)
 
 
 def go_on(
     prompt: str,
     receipt: Receipt,
-    place: Place,
+    location: Place,
     retry: RetrySettings,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Resumed:
@@ -77,20 +77,20 @@ def go_on(
 
     However many attempts the policy allows, no more are made than `claim_run` does.
     """
-    found = Resumed(prompt, answered=False, said="", attempts=0)
+    found = Resumed(prompt, answered=False, output="", attempts=0)
     if receipt.new_session_id is None:
-        return replace(found, said="there is no fork")
+        return replace(found, output="there is no fork")
     try:
-        prepared = prepare_run(place.project_root, place.config_dir)
+        prepared = prepare_run(location.project_root, location.config_dir)
         for attempt in range(retry.max_attempts):
             sleep(delay_ms(attempt, retry) / 1000)
-            claim_run(place.store, receipt.session_id)
+            claim_run(location.store, receipt.session_id)
             size = Path(receipt.target).stat().st_size
             ran = prepared.run(prompt, receipt.new_session_id, TURN_S)
             found = Resumed(
                 prompt,
                 answered=_is_answered(Path(receipt.target), size),
-                said=ran.said,
+                output=ran.output,
                 attempts=attempt + 1,
                 command=ran.command,
                 folder=ran.folder,
@@ -98,13 +98,13 @@ def go_on(
             if found.answered:
                 break
     except NotRunError as error:
-        return replace(found, said=str(error))
+        return replace(found, output=str(error))
     return found
 
 
 def _last_prompt(transcript: Path) -> str | None:
     for entry in reversed(read_conversation(transcript)):
-        words = [each.text for each in entry.pieces if each.kind is PieceKind.PROMPT]
+        words = [each.text for each in entry.parts if each.kind is PieceKind.PROMPT]
         if words and entry.type == "user":
             return clean_text("\n".join(words)) or None
     return None

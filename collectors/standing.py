@@ -57,7 +57,7 @@ def texts_in_context(transcript: Path) -> list[str]:
         return []
     since = since_last(entries)
     kept = kept_by(boundary, entries[: len(entries) - len(since)])
-    pieces = [piece for entry in (*kept, *since) for piece in entry.pieces]
+    pieces = [piece for entry in (*kept, *since) for piece in entry.parts]
     return [text for piece in pieces for text in (piece.text, piece.path or "") if text]
 
 

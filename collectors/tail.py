@@ -72,10 +72,10 @@ class TailRead(msgspec.Struct, frozen=True):
     change: Change
     after: TailState
     block: Block = Block()
-    bad: tuple[BadLine, ...] = ()
-    more: bool = False
+    bad_lines: tuple[BadLine, ...] = ()
+    has_more: bool = False
     """True while the file holds further whole lines."""
-    unrested: bool = False
+    unterminated: bool = False
     """A whole line without its line end stands at the end, and may still be written to."""
 
 
@@ -109,7 +109,7 @@ def read_open(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES)
         block = Block(before.offset, data, end if unrested else end + last)
         return _grown(file, status, behind, block, unrested=unrested)
     if len(data) < block_bytes:
-        return TailRead(Change.NONE, _standing(status, before), unrested=unrested)
+        return TailRead(Change.NONE, _standing(status, before), unterminated=unrested)
     return _read_long_line(file, status, before, behind, data)
 
 
@@ -263,7 +263,7 @@ def _read_long_end(
         data = file.read(length)
     last = whole_length(data)
     if not last or not _rests(status):
-        return TailRead(Change.NONE, _standing(status, before), unrested=last > 0)
+        return TailRead(Change.NONE, _standing(status, before), unterminated=last > 0)
     return _grown(file, status, behind, Block(before.offset, data, last))
 
 

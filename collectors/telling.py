@@ -31,11 +31,11 @@ class Telling:
     def __init__(self, folder: ClaudeFolder, writer: Writer, tell: Tell) -> None:
         self._folder: Final = folder
         self._writer: Final = ToldWriter(writer)
-        self._tell: Final = tell
+        self._problems: Final = tell
         # Files that did not hold what the store says: they are looked at when read further.
-        self._passed: dict[str, int] = {}
+        self._incomplete: dict[str, int] = {}
 
-    def look(self, seconds: float) -> frozenset[str]:
+    def run(self, seconds: float) -> frozenset[str]:
         """Tell of the newest compactions first, for about so long; name the sessions told of.
 
         A file that cannot be read is a trouble, and is tried again at the next look.
@@ -44,28 +44,28 @@ class Telling:
 
         until = time.monotonic() + seconds
         sessions = set()
-        for untold in self._writer.untold(ENGINE):
-            if self._passed.get(untold.path) == untold.read_to:
+        for untold in self._writer.pending(ENGINE):
+            if self._incomplete.get(untold.path) == untold.read_to:
                 continue
-            if self._take(untold, ENGINE):
+            if self._report_file(untold, ENGINE):
                 sessions.add(untold.session_id)
             if time.monotonic() >= until:
                 break
         return frozenset(sessions)
 
-    def _take(self, untold: Untold, engine: int) -> bool:
+    def _report_file(self, untold: Untold, engine: int) -> bool:
         try:
             rows = self._read(untold)
         except (FileNotFoundError, NotADirectoryError):
             # The scan notes that it is gone.
             return False
         except OSError as error:
-            self._tell.report(unreadable(untold.path, error))
+            self._problems.report(unreadable(untold.path, error))
             return False
-        self._tell.ease(untold.path)
+        self._problems.resolve(untold.path)
         self._writer.save(untold.file_id, engine, rows)
         if len(rows) < len(untold.boundaries):
-            self._passed[untold.path] = untold.read_to
+            self._incomplete[untold.path] = untold.read_to
         return bool(rows)
 
     def _read(self, untold: Untold) -> list[ToldRow]:

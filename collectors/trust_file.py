@@ -51,20 +51,20 @@ class TrustFile:
 
     def __init__(self, path: Path | None) -> None:
         self.path: Final = path
-        self._mark: tuple[int, int, int] | None = None
+        self._stamp: tuple[int, int, int] | None = None
         self._projects: Mapping[str, Trusted] = {}
         self.problem = ""
         """Why the file says nothing; empty where it does, or is not there."""
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read it if it changed, and return whether it says something else now."""
         before, self.problem = self._projects, ""
         try:
             self._read()
         except FileNotFoundError:
-            self._mark, self._projects = None, {}
+            self._stamp, self._projects = None, {}
         except (OSError, TrustFileError) as error:
-            self._mark, self._projects = None, {}
+            self._stamp, self._projects = None, {}
             self.problem = str(error)
         return self._projects != before
 
@@ -82,30 +82,30 @@ class TrustFile:
 
     def trust(self, folder: str, sha256: str) -> None:
         """Remember that the person trusts this content; raises OSError or TrustFileError."""
-        with self._changing() as projects:
+        with self._editing() as projects:
             now_ms = time.time_ns() // 1_000_000
             projects[os.path.realpath(folder)] = Trusted(sha256, now_ms)
 
     def revoke(self, folder: str) -> bool:
         """Forget a folder, and return whether it was there; raises as `trust` does."""
-        with self._changing() as projects:
+        with self._editing() as projects:
             return projects.pop(os.path.realpath(folder), None) is not None
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Trusted]]:
+    def _editing(self) -> Iterator[dict[str, Trusted]]:
         from .install.settings_file import make_folder, write_new  # a hook only reads
 
         if self.path is None:
             raise TrustFileError("this run has no place for what you trust")
         make_folder(self.path.parent)
         with _locked(self.path.with_name(f"{self.path.name}.lock")):
-            self.look()
+            self.refresh()
             if self.problem:
                 raise TrustFileError(self.problem)
             projects = dict(self._projects)
             yield projects
             write_new(self.path, msgspec.json.encode(_Content(FORM, projects)))
-            self.look()
+            self.refresh()
 
     def _read(self) -> None:
         if self.path is None:
@@ -118,7 +118,7 @@ class TrustFile:
                 raise TrustFileError(
                     f"{self.path}: others can write it: chmod 600 it, or remove it"
                 )
-            if mark == self._mark:
+            if mark == self._stamp:
                 return
             data = file.read(LARGEST + 1)
         try:
@@ -127,7 +127,7 @@ class TrustFile:
             raise TrustFileError(f"{self.path}: is damaged ({error}): remove it") from error
         if content.form != FORM:
             raise TrustFileError(f"{self.path}: is of another ctxtop: remove it")
-        self._mark, self._projects = mark, content.projects
+        self._stamp, self._projects = mark, content.projects
 
 
 def digest(data: bytes) -> str:

@@ -29,7 +29,7 @@ class Preview(msgspec.Struct, frozen=True):
     text: str
     sha256: str
     trust: Trust
-    begins: tuple[Begun, ...]
+    changes: tuple[Begun, ...]
     still_ignored: tuple[Ignored, ...]
 
 
@@ -54,10 +54,10 @@ def preview(sources: PolicySources, folder: Path) -> Preview:
     except (ValueError, RecursionError) as error:
         raise TrustFileError(f"{path} is not TOML ({error}): mend it first") from error
     found = TrustFile(sources.trust_file)
-    found.look()
+    found.refresh()
     if found.problem:
         raise TrustFileError(found.problem)
-    person = PolicyFiles(sources).person
+    person = PolicyFiles(sources).user_values
     file = ProjectFile(str(real), given, Trust.TRUSTED)
     sha256 = digest(data)
     return Preview(
@@ -66,7 +66,7 @@ def preview(sources: PolicySources, folder: Path) -> Preview:
         text=text,
         sha256=sha256,
         trust=found.state(str(real), sha256),
-        begins=tuple(begins_to_count(person, file)),
+        changes=tuple(begins_to_count(person, file)),
         still_ignored=resolve_project(person, file).shown.ignored,
     )
 
@@ -74,7 +74,7 @@ def preview(sources: PolicySources, folder: Path) -> Preview:
 def list_trusted(trust_file: Path | None) -> list[Known]:
     """List what is trusted, by folder; raises TrustFileError where nobody can say."""
     found = TrustFile(trust_file)
-    found.look()
+    found.refresh()
     if found.problem:
         raise TrustFileError(found.problem)
     return [

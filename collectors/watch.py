@@ -62,7 +62,7 @@ def keep_up(
     listener: Listener,
     stop: Event,
     policy_files: PolicyFiles | None = None,
-    may_act: Event | None = None,
+    automation_allowed: Event | None = None,
 ) -> None:
     """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
 
@@ -75,27 +75,29 @@ def keep_up(
     waiting = False
     while not stop.is_set():
         try:
-            watch = _Watch(Collector(folder, writer, listener, policy_files), stop, may_act)
+            watch = _Watch(
+                Collector(folder, writer, listener, policy_files), stop, automation_allowed
+            )
             watch.scan()
-            watch.collector.afterwards.count_texts()
-            watch.collector.afterwards.tell_compactions()
-            watch.collector.afterwards.measure_saves()
+            watch.collector.post_scan_jobs.count_tokens()
+            watch.collector.post_scan_jobs.report_compactions()
+            watch.collector.post_scan_jobs.measure_saves()
             if waiting:
                 waiting = False
-                listener.eased(place)
-            writer.rest()
+                listener.on_resolved(place)
+            writer.reduce_cache()
             watch.run()
         except StoreReplacedError:
-            writer.open_again()
-            writer.claim(folder.root)
+            writer.reopen()
+            writer.claim_folder(folder.root)
         except Exception as error:
             if is_from_damage(error, writer.path):
-                listener.noted(Trouble("store", writer.start_again(), "nothing is lost"))
-                writer.claim(folder.root)
+                listener.on_notice(Trouble("store", writer.rebuild(), "nothing is lost"))
+                writer.claim_folder(folder.root)
             elif isinstance(error, sqlite3.Error) and is_passing(error):
                 what, remedy = explain(error)
                 waiting = True
-                listener.troubled(Trouble(place, what, f"{remedy}; ctxtop tries again"))
+                listener.on_problem(Trouble(place, what, f"{remedy}; ctxtop tries again"))
                 stop.wait(RETRY_S)
             else:
                 raise
@@ -108,7 +110,7 @@ class _Watch:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop
-        self.may_act: Final = may_act
+        self.automation_allowed: Final = may_act
         self.began: Final = time.monotonic()
         self.polling = is_silent(self.folder.projects)
         self.scanned_at = LONG_AGO
@@ -116,7 +118,7 @@ class _Watch:
 
     def run(self) -> None:
         while not self.stop.is_set():
-            places = self._places()
+            places = self._watched_folders()
             if places:
                 self._follow(places)
             else:
@@ -127,7 +129,7 @@ class _Watch:
         self.collector.scan()
         self.scanned_at = self.sidecars_at = time.monotonic()
 
-    def _places(self) -> dict[Path, int]:
+    def _watched_folders(self) -> dict[Path, int]:
         """The folders that can be watched, each with its inode: one made again is another."""
         places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
         return {path: inode for path in places if (inode := _inode(path)) is not None}
@@ -137,16 +139,16 @@ class _Watch:
         self.scanned_at = LONG_AGO
         try:
             for changes in self._changes(places):
-                self._take(changes)
-                self._look_at_the_clock()
-                self.collector.afterwards.count_texts()
-                self.collector.afterwards.tell_compactions()
-                self.collector.afterwards.measure_saves()
-                if self.may_act is not None and self.may_act.is_set():
-                    self.collector.afterwards.act()
+                self._index_changes(changes)
+                self._run_periodic_checks()
+                self.collector.post_scan_jobs.count_tokens()
+                self.collector.post_scan_jobs.report_compactions()
+                self.collector.post_scan_jobs.measure_saves()
+                if self.automation_allowed is not None and self.automation_allowed.is_set():
+                    self.collector.post_scan_jobs.run_automation()
                 if time.monotonic() - self.began >= LEARN_AFTER_S:
-                    self.collector.afterwards.learn()
-                if self._places() != places:
+                    self.collector.post_scan_jobs.calibrate()
+                if self._watched_folders() != places:
                     return
         except FileNotFoundError:
             # A folder went while the watcher started: look again at what there is.
@@ -186,34 +188,34 @@ class _Watch:
             ignore_permission_denied=True,
         )
 
-    def _take(self, changes: set[FileChange]) -> None:
+    def _index_changes(self, changes: set[FileChange]) -> None:
         grown: set[Path] = set()
         unknown: set[Path] = set()
         for _, name in changes:
             path = Path(name)
             if not path.is_relative_to(self.folder.projects):
                 self.sidecars_at = LONG_AGO
-            elif self.collector.knows(self.folder.relative(path)):
+            elif self.collector.is_known(self.folder.relative(path)):
                 grown.add(path)
             elif _is_folder(path):
                 unknown.add(path)
             else:
                 unknown.add(path.parent)
         if grown:
-            self.collector.take_paths(grown)
+            self.collector.index_paths(grown)
         for path in _outermost(unknown):
             if path.is_relative_to(self.folder.projects):
-                self.collector.look_below(path)
+                self.collector.scan_below(path)
 
-    def _look_at_the_clock(self) -> None:
-        self.collector.writer.check()
-        self.collector.take_rested()
+    def _run_periodic_checks(self) -> None:
+        self.collector.writer.check_usable()
+        self.collector.index_unterminated()
         now = time.monotonic()
         if now - self.scanned_at >= RECONCILE_S:
             self.scan()
         elif now - self.sidecars_at >= SIDECARS_S:
             self.collector.read_sidecars()
-            self.collector.read_surroundings()
+            self.collector.read_config()
             self.sidecars_at = now
 
 

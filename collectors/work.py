@@ -33,22 +33,22 @@ class Work:
             # One that has shrunk is read from its start.
             return found.size - offset if found.size >= offset else found.size
 
-        self.files: Final = len(waiting)
-        self.size: Final = sum(map(left, waiting))
-        self.done = 0
+        self.file_count: Final = len(waiting)
+        self.total_bytes: Final = sum(map(left, waiting))
+        self.done_bytes = 0
         self._first = deque(waiting)
         self._by_size = sorted(waiting, key=left)
         self._taken: set[str] = set()
 
     @property
-    def taken(self) -> int:
+    def taken_count(self) -> int:
         """Count the files that somebody reads or has read."""
         return len(self._taken)
 
     @property
-    def is_left(self) -> bool:
+    def has_waiting(self) -> bool:
         """Say whether a file waits."""
-        return self.taken < self.files
+        return self.taken_count < self.file_count
 
     def take_first(self) -> FoundFile | None:
         """Take the first of those that are left."""

@@ -59,18 +59,21 @@ def written_overhead(entries: Iterable[Entry], counter: Counter) -> int | None:
 
 
 def next_request_tokens(
-    overhead: int, before: Sequence[Entry], sent: Sequence[Entry], post_tokens: int | None
+    overhead: int,
+    sent_before: Sequence[Entry],
+    sent_after: Sequence[Entry],
+    post_tokens: int | None,
 ) -> int:
     """Estimate the next request in tokens.
 
     `before` is what was sent before the compaction, of which some is announced again; `sent`
     what is sent after it, as far as it is known; `post_tokens` what the client says of that.
     """
-    seen = [*sent, *announced_again(before, sent)]
+    seen = [*sent_after, *announced_again(sent_before, sent_after)]
     return overhead + max(_tokens(seen), post_tokens or 0)
 
 
 def _tokens(entries: Iterable[Entry]) -> int:
     return sum(
-        client_estimate(piece) for entry in entries if not entry.hidden for piece in entry.pieces
+        client_estimate(piece) for entry in entries if not entry.hidden for piece in entry.parts
     )

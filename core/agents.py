@@ -34,7 +34,7 @@ class AgentStatus(StrEnum):
     UNKNOWN = "unknown"
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """As a screen says it."""
         return self.value.replace("_", " ")
 
@@ -83,7 +83,7 @@ class Agent(msgspec.Struct, frozen=True):
     started_at: int | None
     ended_at: int | None
     result: Result | None
-    reply: str | None
+    last_message: str | None
     """Its last words in its own transcript."""
     tool_use_id: str | None = None
     """The tool call that started it."""
@@ -91,7 +91,7 @@ class Agent(msgspec.Struct, frozen=True):
     """1 for an agent that the session itself started."""
     outlook: Outlook = NO_OUTLOOK
     """Of one that is at work."""
-    spent: Usage | None = None
+    usage: Usage | None = None
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
     cwd: str | None = None
     project_root: str | None = None
@@ -100,7 +100,7 @@ class Agent(msgspec.Struct, frozen=True):
     """Whose format its prompt asks for; None where it asks for none."""
     progress_responses: int = 0
     """Of the answers in `spent`, those that only progress lines of its parent's file hold."""
-    ruling: Ruling | None = None
+    compliance: Ruling | None = None
     """Whether it compressed its result; None where nobody asked."""
 
 
@@ -124,10 +124,10 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
     counted = Counted(
         answer=answered,
         output=row.answer_output or 0,
-        said=row.said_tokens,
-        added=row.added_tokens,
-        post=estimate,
-        left=row.left_tokens,
+        answer_text=row.answer_text_tokens,
+        after_answer=row.after_answer_tokens,
+        boundary_estimate=estimate,
+        next_request=row.estimated_next_tokens,
     )
     return Agent(
         agent_id=row.agent_id,
@@ -142,10 +142,10 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         started_at=row.launched_at or row.started_at,
         ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,
         result=_result(row),
-        reply=row.reply_text,
+        last_message=row.reply_text,
         tool_use_id=row.tool_use_id,
         depth=row.depth,
-        spent=_spent(row),
+        usage=_spent(row),
         cwd=row.cwd,
         project_root=row.project_root,
         prompted_skill=row.prompted_skill,
@@ -167,7 +167,9 @@ def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
         return AgentStatus.COMPLETED
     if session_live:
         return AgentStatus.RUNNING
-    return AgentStatus.UNKNOWN if row.returned or _left_lines(row) else AgentStatus.NEVER_STARTED
+    return (
+        AgentStatus.UNKNOWN if row.has_returned or _left_lines(row) else AgentStatus.NEVER_STARTED
+    )
 
 
 def _left_lines(row: AgentRow) -> bool:

@@ -37,11 +37,11 @@ def doing_of(row: ActivityRow) -> Doing | None:
     """
     call = _call(row)
     if row.live_status == _WAITING:
-        return _person(row, call, row.waiting_for or ANYTHING, row.live_at)
+        return _person(row, call, row.waiting_for or ANYTHING, row.live_updated_at)
     if call and call.what in ASKING:
         return Doing(DoingKind.PERSON, ASKING[call.what], call.detail, call.since)
     newest = max(row.turn_at or 0, row.call_at or 0)
-    if row.live_status == _IDLE and (row.live_at or 0) >= newest:
+    if row.live_status == _IDLE and (row.live_updated_at or 0) >= newest:
         return None
     if _is_asked_for_permission(row, newest):
         return _person(row, call, PERMISSION, row.hook_at)
@@ -49,7 +49,9 @@ def doing_of(row: ActivityRow) -> Doing | None:
         return call
     if row.turn in _UNANSWERED:
         return Doing(DoingKind.MODEL, "", since=row.turn_at)
-    return Doing(DoingKind.MODEL, "", since=row.live_at) if row.live_status == _BUSY else None
+    return (
+        Doing(DoingKind.MODEL, "", since=row.live_updated_at) if row.live_status == _BUSY else None
+    )
 
 
 def cache_of(row: ActivityRow) -> Cache:
@@ -60,13 +62,13 @@ def cache_of(row: ActivityRow) -> Cache:
     """
     if row.answer_at is None:
         return NO_CACHE
-    if row.shown_warm is not None and (row.shown_at or 0) >= row.answer_at:
-        expires = row.shown_expires_at
-        if expires is not None or not row.shown_warm:
-            return Cache(expires or row.shown_at, estimated=False)
+    if row.status_cache_warm is not None and (row.status_at or 0) >= row.answer_at:
+        expires = row.status_cache_expires_at
+        if expires is not None or not row.status_cache_warm:
+            return Cache(expires or row.status_at, estimated=False)
     if not row.cached_tokens:
         return NO_CACHE
-    return Cache(row.answer_at + (HOUR_MS if row.hour_tokens else FIVE_MINUTES_MS))
+    return Cache(row.answer_at + (HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS))
 
 
 def _call(row: ActivityRow) -> Doing | None:
@@ -85,4 +87,4 @@ def _is_asked_for_permission(row: ActivityRow, newest: int) -> bool:
     asked = row.hook_event == "PermissionRequest" or (
         row.hook_event == "Notification" and row.hook_kind in _PERMISSION_NOTICES
     )
-    return asked and (row.hook_at or 0) >= max(newest, row.live_at or 0)
+    return asked and (row.hook_at or 0) >= max(newest, row.live_updated_at or 0)

@@ -76,7 +76,7 @@ class Factors(msgspec.Struct, frozen=True):
     samples: int
     origin: Origin
 
-    def of(self, kind: ContentKind) -> float:
+    def factor(self, kind: ContentKind) -> float:
         """Give the factor of one kind."""
         return self.by_kind[_PLACE[kind]]
 
@@ -95,13 +95,13 @@ _PRIOR: Final = [
 def sample_of(step: Step, count_text: CountText) -> Sample | None:
     """Make a sample of a step; None where an unknown thought is part of it."""
     tokenizer = tokenizer_of(step.model)
-    added = count_pieces(step.added, tokenizer, count_text)
-    answer = count_pieces(step.answer, tokenizer, count_text)
+    added = count_pieces(step.added_parts, tokenizer, count_text)
+    answer = count_pieces(step.answer_parts, tokenizer, count_text)
     if is_known(step.output_tokens, answer):
         return Sample(
             step.model, added.by_kind, round(added.fixed) + step.output_tokens, step.growth
         )
-    if any(piece.kind is PieceKind.THINKING for piece in step.answer):
+    if any(piece.kind is PieceKind.THINKING for piece in step.answer_parts):
         return None
     by_kind = tuple(map(int.__add__, added.by_kind, answer.by_kind))
     return Sample(step.model, by_kind, round(added.fixed + answer.fixed), step.growth)

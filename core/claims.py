@@ -60,7 +60,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """The claim that is believed, and those that contradict it."""
 
     winner: Claim
-    contradicted: tuple[Claim, ...] = ()
+    contradicting: tuple[Claim, ...] = ()
 
 
 def decide(claims: Sequence[Claim]) -> Verdict:

@@ -26,11 +26,11 @@ class Cleared(msgspec.Struct, frozen=True):
     attachments: frozenset[str] = frozenset()
     """Uuids of lines that were left out."""
 
-    def has(self, entry: Entry, piece: Piece) -> bool:
+    def includes(self, entry: Entry, part: Piece) -> bool:
         """Return whether a piece of an entry was cleared."""
         if entry.uuid in self.attachments:
             return True
-        return piece.kind in _RESULTS and piece.tool_use_id in self.results
+        return part.kind in _RESULTS and part.tool_use_id in self.results
 
 
 NOTHING_CLEARED: Final = Cleared()
@@ -46,9 +46,9 @@ def cleared_for(answer: Entry, entries: Iterable[Entry]) -> Cleared:
     Of a process its version alone is written down, so another version is another process.
     """
     clearings = [
-        entry.cleared
+        entry.microcompaction
         for entry in entries
-        if entry.cleared is not None
+        if entry.microcompaction is not None
         and entry.offset < answer.offset
         and entry.version == answer.version
     ]
@@ -68,13 +68,13 @@ def without_cleared(sent: Sequence[Entry], cleared: Cleared) -> list[Entry]:
 
 
 def _shortened(entry: Entry, cleared: Cleared) -> Entry:
-    if not any(cleared.has(entry, piece) for piece in entry.pieces):
+    if not any(cleared.includes(entry, piece) for piece in entry.parts):
         return entry
     pieces = (
-        replace(piece, text=CLEARED, media=0) if cleared.has(entry, piece) else piece
-        for piece in entry.pieces
+        replace(piece, text=CLEARED, media=0) if cleared.includes(entry, piece) else piece
+        for piece in entry.parts
     )
-    return replace(entry, pieces=tuple(pieces))
+    return replace(entry, parts=tuple(pieces))
 
 
 def cleared_in(entries: Iterable[Entry]) -> set[str]:
@@ -85,17 +85,17 @@ def cleared_in(entries: Iterable[Entry]) -> set[str]:
     """
     found: set[str] = set()
     for entry in entries:
-        found.update(call for call, _ in entry.replaced)
-        if entry.cleared is not None:
-            found.update(entry.cleared.results)
-        found |= cleared_pieces(entry.pieces)
+        found.update(call for call, _ in entry.replaced_results)
+        if entry.microcompaction is not None:
+            found.update(entry.microcompaction.results)
+        found |= cleared_pieces(entry.parts)
     return found
 
 
-def cleared_pieces(pieces: Iterable[Piece]) -> set[str]:
+def cleared_pieces(parts: Iterable[Piece]) -> set[str]:
     """Name the calls whose result is the text that stands for a cleared one."""
     return {
         piece.tool_use_id
-        for piece in pieces
+        for piece in parts
         if piece.kind in _RESULTS and piece.tool_use_id and piece.text.strip() == CLEARED
     }

@@ -51,13 +51,13 @@ class Percent(msgspec.Struct, frozen=True):
 class ClientSetup(msgspec.Struct, frozen=True):
     """What is set; None where nobody set anything."""
 
-    switched_off: Source | None = None
+    disabled_by: Source | None = None
     """Who switched automatic compaction off."""
     window: Claim | None = None
     """Where the client believes its window to end when it compacts, in tokens."""
     percent: Percent | None = None
     """Compaction comes at this share of the effective window, if that is earlier."""
-    large_disabled: Source | None = None
+    large_window_disabled_by: Source | None = None
     """Who holds models with a large window to the small one."""
     max_context: Claim | None = None
     """The window of a model that the client does not know, in tokens."""
@@ -88,10 +88,10 @@ def read_setup(
         if (variable := _variable(name, settings, environment)) is not None
     }
     return ClientSetup(
-        switched_off=_switched_off(variables, settings),
+        disabled_by=_switched_off(variables, settings),
         window=_window(variables, environment.get(AUTOCOMPACT), settings, model),
         percent=_percent(variables),
-        large_disabled=_truthy(variables.get("CLAUDE_CODE_DISABLE_1M_CONTEXT")),
+        large_window_disabled_by=_truthy(variables.get("CLAUDE_CODE_DISABLE_1M_CONTEXT")),
         max_context=_claim(variables.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS")),
         max_output=_count(variables.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")),
     )

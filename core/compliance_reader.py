@@ -56,9 +56,9 @@ class ComplianceReader:
             self._given[skill.file_id].append((skill.offset, skill.name))
         self._declared = _Declared(db)
 
-    def rule(self, agent: Agent, cwd: str | None) -> Ruling | None:
+    def check_agent(self, agent: Agent, cwd: str | None) -> Ruling | None:
         """Judge one run of an agent; None where the policy of its folder says not to."""
-        terms = terms_of(self._policies.of(agent.project_root))
+        terms = terms_of(self._policies.for_project(agent.project_root))
         if terms.mode == OFF:
             return None
         key = agent.session_id, agent.agent_id
@@ -76,7 +76,7 @@ class ComplianceReader:
         """Name the skills that stand before the first answer: later ones the agent took itself."""
         if own is None:
             return []
-        first = own.first_answer
+        first = own.first_answer_offset
         given = self._given.get(own.file_id, ())
         return [name for offset, name in given if first is None or offset < first]
 
@@ -86,13 +86,13 @@ class ComplianceReader:
         return Run(
             agent_type=agent.agent_type,
             has_ended=agent.status in _ENDED,
-            final=text if text is not None else result,
-            final_message=own.message_id if own else None,
+            final_text=text if text is not None else result,
+            final_message_id=own.message_id if own else None,
             final_offset=own.offset if own else None,
-            places=tuple(self._places.get(own.file_id, ())) if own else (),
-            blocks=tuple(self._blocks.get(own.file_id, ())) if own else (),
+            marker_lines=tuple(self._places.get(own.file_id, ())) if own else (),
+            block_offsets=tuple(self._blocks.get(own.file_id, ())) if own else (),
             stops=stops.stops if stops else 0,
-            was_released=bool(stops and stops.released),
+            was_released=bool(stops and stops.was_released),
             retry_tokens=(own.retry_tokens or 0) if own else 0,
         )
 

@@ -52,7 +52,7 @@ class Part(msgspec.Struct, frozen=True):
     sizes: Sizes = NO_SIZES
     days: tuple[Day, ...] = ()
     """Oldest first, of what was judged."""
-    last: tuple[Verdict, ...] = ()
+    last_verdicts: tuple[Verdict, ...] = ()
     """Of the newest that were judged, newest first, at most LAST_VERDICTS."""
 
     @property
@@ -80,11 +80,11 @@ class Compliance(msgspec.Struct, frozen=True):
     """The types of which something is expected first, then by how many agents they have."""
     days: tuple[Day, ...]
     """Oldest first, of what was judged."""
-    reviewed: tuple[Reviewed, ...]
+    findings: tuple[Reviewed, ...]
     """Newest review first, in the review's own order."""
-    too_wide: tuple[Agent, ...]
+    oversized_reviews: tuple[Agent, ...]
     """Reviews of more files than one holds well."""
-    failed: tuple[Agent, ...]
+    noncompliant: tuple[Agent, ...]
     """Agents that did not comply, newest first."""
     min_samples: int
 
@@ -108,7 +108,14 @@ def sum_up(agents: Iterable[Agent], terms: Terms) -> Compliance:
             name,
             *told(some),
             tuple(sorted({each.ruling.expected.format for each in some})),
-            next((each.ruling.expected.rule for each in some if each.ruling.expected.drifts), None),
+            next(
+                (
+                    each.ruling.expected.policy_format
+                    for each in some
+                    if each.ruling.expected.differs_from_policy
+                ),
+                None,
+            ),
             sum(each.agent.status is AgentStatus.RUNNING for each in some),
             sizes(each.agent for each in some),
             days(some),
@@ -116,7 +123,7 @@ def sum_up(agents: Iterable[Agent], terms: Terms) -> Compliance:
         )
         for name, some in _grouped(judged, lambda each: each.agent.agent_type).items()
     ]
-    parts.sort(key=lambda part: (not part.score.judged, -part.runs))
+    parts.sort(key=lambda part: (not part.score.judged_count, -part.runs))
     return Compliance(
         *told(judged),
         tuple(parts),
@@ -125,7 +132,7 @@ def sum_up(agents: Iterable[Agent], terms: Terms) -> Compliance:
             Reviewed(each.agent.session_id, each.agent.agent_id, each.agent.agent_type, at, found)
             for each in judged
             for at in (each.agent.ended_at,)
-            for found in each.ruling.judgement.review
+            for found in each.ruling.judgement.review_findings
         ),
         tuple(each.agent for each in judged if is_too_wide(each.ruling, terms.limits)),
         tuple(each.agent for each in judged if each.ruling.failed),
@@ -145,7 +152,9 @@ class _Judged:
 def _judged(agents: Iterable[Agent]) -> list[_Judged]:
     """Take the agents that have a ruling, the newest first."""
     found = [
-        _Judged(each, each.ruling, _weigh(each, each.ruling)) for each in agents if each.ruling
+        _Judged(each, each.compliance, _weigh(each, each.compliance))
+        for each in agents
+        if each.compliance
     ]
     found.sort(key=lambda each: -(each.agent.ended_at or 0))
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .composition_items import ITEMS, Item, largest
+from .composition_items import MAX_ITEMS, ContextItem, largest
 from .composition_kinds import Category, place_of, tool_place
 from .conversation import Piece, PieceKind
 from .material import CountedOnce, Material, Part, Source
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .material import Counter
 
-__all__ = ["ITEMS", "Composition", "Item", "Share", "compose"]
+__all__ = ["MAX_ITEMS", "Composition", "ContextItem", "Share", "compose"]
 
 SCALE_LIMIT: Final = 2.0
 """No tokenizer is further from our estimate than this; what is, is something else."""
@@ -50,8 +50,8 @@ class Composition(msgspec.Struct, frozen=True):
     source: Source
     categories: tuple[Share, ...]
     """Largest first; what nothing explains comes last."""
-    largest: tuple[Item, ...]
-    unexplained: int
+    largest: tuple[ContextItem, ...]
+    unexplained_tokens: int
     """Tokens of the total that belong to nothing that is known."""
     later_tokens: int
     """Estimated tokens of what came after the measured request: not in the total yet."""
@@ -67,7 +67,7 @@ class _Leaf(msgspec.Struct, frozen=True):
     estimated: bool
 
 
-def compose(material: Material, counter: Counter, most: int = ITEMS) -> Composition:
+def compose(content: Material, counter: Counter, max_items: int = MAX_ITEMS) -> Composition:
     """Take a context apart.
 
     What was really sent is scaled so that it adds up to what the API measured. What was put
@@ -76,12 +76,12 @@ def compose(material: Material, counter: Counter, most: int = ITEMS) -> Composit
     given, else what the parts add up to. At most so many of the largest items are named.
     """
     once = CountedOnce(counter)
-    leaves = [*_before(material, once), *(_leaf(part, once) for part in material.parts)]
-    later = [_leaf(part, once) for part in material.later]
+    leaves = [*_before(content, once), *(_leaf(part, once) for part in content.parts)]
+    later = [_leaf(part, once) for part in content.later]
     counted = sum(leaf.tokens for leaf in leaves)
-    known = (material.measured_tokens, material.estimated_tokens, counted)
+    known = (content.measured_tokens, content.estimated_tokens, counted)
     total = next(each for each in known if each is not None)
-    goal = _goal(counted, total, material.source)
+    goal = _goal(counted, total, content.source)
     scaled = scale([leaf.tokens for leaf in leaves], goal)
     leaves = [
         _Leaf(leaf.part, leaf.place, tokens, leaf.estimated or tokens != leaf.tokens)
@@ -94,15 +94,15 @@ def compose(material: Material, counter: Counter, most: int = ITEMS) -> Composit
     everything = [*leaves, *later]
     return Composition(
         total_tokens=total,
-        estimated=material.measured_tokens is None,
-        source=material.source,
+        estimated=content.measured_tokens is None,
+        source=content.source,
         categories=tuple(shares),
         largest=largest(
             [(leaf.part, leaf.place, leaf.tokens) for leaf in everything],
             superseded([leaf.part for leaf in everything]),
-            most,
+            max_items,
         ),
-        unexplained=unexplained,
+        unexplained_tokens=unexplained,
         later_tokens=sum(leaf.tokens for leaf in later),
     )
 
@@ -144,11 +144,11 @@ def _before(material: Material, counter: Counter) -> list[_Leaf]:
 
 
 def _leaf(part: Part, counter: Counter) -> _Leaf:
-    return _counted(part, place_of(part.piece), counter)
+    return _counted(part, place_of(part.content), counter)
 
 
 def _counted(part: Part, place: tuple[str, ...], counter: Counter) -> _Leaf:
-    tokens = counter.tokens(part.piece) if part.tokens is None else part.tokens
+    tokens = counter.tokens(part.content) if part.tokens is None else part.tokens
     return _Leaf(part, place, tokens, not part.measured)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .conversation import Piece
     from .material import Part
 
-ITEMS: Final = 20
+MAX_ITEMS: Final = 20
 """What a person looks through; they hold most of a context (compaction.md 1.4)."""
 
 WHAT_CHARS: Final = 120
@@ -46,12 +46,12 @@ _WORDS: Final = frozenset(
 """Kinds that are known by how their text begins."""
 
 
-class Item(msgspec.Struct, frozen=True):
+class ContextItem(msgspec.Struct, frozen=True):
     """One piece of a context."""
 
     kind: str
     """Its category."""
-    what: str
+    name: str
     """Its name: a tool and what it was asked, a file, or how a text begins. Not cleaned."""
     tokens: int
     line: int | None
@@ -63,21 +63,23 @@ class Item(msgspec.Struct, frozen=True):
 def largest(
     placed: Sequence[tuple[Part, tuple[str, ...], int]],
     superseded: Mapping[int, str],
-    most: int = ITEMS,
-) -> tuple[Item, ...]:
+    max_items: int = MAX_ITEMS,
+) -> tuple[ContextItem, ...]:
     """Choose the largest; `placed` has each part, its category with what is below, its tokens."""
     asked = {
-        part.piece.tool_use_id: part.piece
+        part.content.tool_use_id: part.content
         for part, _, _ in placed
-        if part.piece.kind is PieceKind.TOOL_INPUT and part.piece.tool_use_id
+        if part.content.kind is PieceKind.TOOL_INPUT and part.content.tool_use_id
     }
-    chosen = heapq.nlargest(most, enumerate(placed), key=lambda each: each[1][2])
-    found: list[Item] = []
+    chosen = heapq.nlargest(max_items, enumerate(placed), key=lambda each: each[1][2])
+    found: list[ContextItem] = []
     for number, (part, place, tokens) in chosen:
-        piece = part.piece
+        piece = part.content
         call = asked.get(piece.tool_use_id) if piece.tool_use_id else None
         what = call_name(call) if call else _short(_name(piece, place))
-        found.append(Item(place[0], what or place[0], tokens, part.line, superseded.get(number)))
+        found.append(
+            ContextItem(place[0], what or place[0], tokens, part.line, superseded.get(number))
+        )
     return tuple(found)
 
 

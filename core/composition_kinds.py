@@ -68,17 +68,17 @@ _HOOK: Final = re.compile(r"\w+ hook feedback:|<user-prompt-submit-hook>")
 LISTING: Final = "listing"
 
 
-def place_of(piece: Piece) -> tuple[str, ...]:
+def place_of(part: Piece) -> tuple[str, ...]:
     """Name the category of a piece, then what it belongs to within it, from large to small."""
-    if piece.kind is PieceKind.ATTACHMENT:
-        return _attached(piece)
-    category = _SAID[piece.kind]
-    if piece.kind is PieceKind.META:
-        return _meta(piece)
-    if piece.kind is PieceKind.TOOL_INPUT:
-        return (category, piece.name)
-    if piece.kind is PieceKind.TOOL_RESULT:
-        return _below(category, piece.name, piece.path)
+    if part.kind is PieceKind.ATTACHMENT:
+        return _attached(part)
+    category = _SAID[part.kind]
+    if part.kind is PieceKind.META:
+        return _meta(part)
+    if part.kind is PieceKind.TOOL_INPUT:
+        return (category, part.name)
+    if part.kind is PieceKind.TOOL_RESULT:
+        return _below(category, part.name, part.path)
     return (category,)
 
 

@@ -31,14 +31,14 @@ class Context(msgspec.Struct, frozen=True):
     state: ContextState
     window: Window
     trigger: Trigger | None = None
-    numbers: Numbers = NO_NUMBERS
-    lines: tuple[Line, ...] = LINES
+    token_counts: Numbers = NO_NUMBERS
+    thresholds: tuple[Line, ...] = LINES
     """Where the levels begin, by the policy of its session."""
 
     @property
     def trigger_ratio(self) -> float | None:
         """How far the compaction counter has come to the trigger, 0..1 and above."""
-        counter, trigger = self.numbers.counter, self.trigger
+        counter, trigger = self.token_counts.counter, self.trigger
         if counter is None or trigger is None or not trigger.tokens:
             return None
         return counter / trigger.tokens
@@ -51,30 +51,30 @@ class Context(msgspec.Struct, frozen=True):
     @property
     def level(self) -> Level | None:
         """The most urgent level reached."""
-        return level_of(self.ratio, self.lines)
+        return level_of(self.ratio, self.thresholds)
 
 
 def measure(
-    counted: Counted,
+    stored: Counted,
     window: Window,
     trigger: Trigger | None = None,
-    lines: tuple[Line, ...] = LINES,
+    thresholds: tuple[Line, ...] = LINES,
 ) -> Context:
     """Measure a context by `current` against its window."""
-    tokens, state = current(counted)
-    return Context(tokens, state, window, trigger, numbers_of(counted), lines)
+    tokens, state = current(stored)
+    return Context(tokens, state, window, trigger, numbers_of(stored), thresholds)
 
 
-def current(counted: Counted) -> tuple[int | None, ContextState]:
+def current(stored: Counted) -> tuple[int | None, ContextState]:
     """Return the tokens in use: the last answer's, else an estimate of the next request, else None.
 
     Source: claude-code-formats 3.1; before the first answer the client itself
     reports null, not 0. What was edited or cleared since the last answer makes an estimate of
     it, until the next answer.
     """
-    if counted.answer is None:
-        estimate = counted.post if counted.left is None else counted.left
+    if stored.answer is None:
+        estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request
         return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED
-    if counted.lowered or counted.cleared:
-        return max(0, counted.answer - counted.cleared), ContextState.ESTIMATED
-    return counted.answer, ContextState.MEASURED
+    if stored.is_answer_estimated or stored.cleared:
+        return max(0, stored.answer - stored.cleared), ContextState.ESTIMATED
+    return stored.answer, ContextState.MEASURED

@@ -68,11 +68,11 @@ class Boundary(msgspec.Struct, frozen=True):
     trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
-    kept: tuple[str, ...] = ()
+    kept_uuids: tuple[str, ...] = ()
     """Messages that stay, in their order."""
-    segment: tuple[str, str] | None = None
+    kept_range: tuple[str, str] | None = None
     """First and last message of what stays, where they are not listed."""
-    anchor: str | None = None
+    anchor_uuid: str | None = None
     """The line after which they stand."""
 
 
@@ -103,7 +103,7 @@ class Entry(msgspec.Struct, frozen=True):
     at: int | None = None
     role: Role | None = None
     """None for what is no message."""
-    pieces: tuple[Piece, ...] = ()
+    parts: tuple[Piece, ...] = ()
     message_id: str | None = None
     model: str | None = None
     context_tokens: int | None = None
@@ -111,21 +111,21 @@ class Entry(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
     thinking_tokens: int | None = None
     """Of the output, where the API told them apart."""
-    leaf: str | None = None
+    leaf_uuid: str | None = None
     """The line that the client remembers as its newest (`last-prompt`)."""
-    request: str | None = None
+    request_id: str | None = None
     """Id of the `api-request` that it answers."""
     sidechain: bool = False
     hidden: bool = False
     """Never sent: an error of the API's, written down in the place of an answer."""
     boundary: Boundary | None = None
     snapshot: Snapshot | None = None
-    replaced: tuple[tuple[str, str], ...] = ()
+    replaced_results: tuple[tuple[str, str], ...] = ()
     """Results that the model sees another text for: tool call and text."""
-    cleared: Clearing | None = None
+    microcompaction: Clearing | None = None
     version: str | None = None
     """Of the client that wrote it."""
-    lowered: bool = False
+    is_estimate: bool = False
     """`context_tokens` is an estimate that an edit of ctxtop wrote in the place of the API's."""
 
 
@@ -136,9 +136,9 @@ class Message(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...]
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def parts(self) -> tuple[Piece, ...]:
         """The blocks of all its lines."""
-        return tuple(piece for entry in self.entries for piece in entry.pieces)
+        return tuple(piece for entry in self.entries for piece in entry.parts)
 
     @property
     def key(self) -> str:
@@ -149,7 +149,7 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """What it says, block by block; the calls' inputs and results too (R003-02)."""
-        return "\n".join(piece.text for piece in self.pieces if piece.text)
+        return "\n".join(piece.text for piece in self.parts if piece.text)
 
 
 def messages_of(entries: tuple[Entry, ...] | list[Entry]) -> list[Message]:
@@ -160,7 +160,7 @@ def messages_of(entries: tuple[Entry, ...] | list[Entry]) -> list[Message]:
     """
     found: list[Message] = []
     for entry in entries:
-        if entry.role is None or entry.hidden or not entry.pieces:
+        if entry.role is None or entry.hidden or not entry.parts:
             continue
         last = found[-1] if found else None
         if last and last.role is entry.role and _is_same(last, entry):

@@ -19,7 +19,7 @@ COVERS_LEAST: Final = 0.5
 about 2.1.246 (`cost-state`) it counted from its own start, which a resume makes anew."""
 
 
-def estimate_cost(rows: Iterable[SpendingRow], own: Mapping[str, str]) -> Cost | None:
+def estimate_cost(rows: Iterable[SpendingRow], custom_prices: Mapping[str, str]) -> Cost | None:
     """Price answers in dollars; None where no answer has a price.
 
     Each answer counts once, and an agent's for its session. `own` are prices by the beginning
@@ -27,7 +27,7 @@ def estimate_cost(rows: Iterable[SpendingRow], own: Mapping[str, str]) -> Cost |
     """
     usd, priced, unpriced = 0.0, False, False
     for row in rows:
-        price = price_of(row.model, row.band, own)
+        price = price_of(row.model, row.band, custom_prices)
         if price is None:
             unpriced = True
             continue
@@ -73,10 +73,10 @@ def cost_of(row: ActivityRow | None, estimate: Cost | None, *, forked: bool) -> 
 
 def _said(row: ActivityRow) -> list[tuple[int | None, float, CostSource]]:
     """List when the client said what; None for a time after the last answer."""
-    told_at = None if row.told_newer else 0
+    told_at = None if row.is_transcript_cost_newer else 0
     claims = (
-        (row.shown_at, row.shown_cost, CostSource.STATUS_LINE),
-        (row.measured_at, row.measured_cost, CostSource.PLUGIN),
-        (told_at, row.told_cost, CostSource.TRANSCRIPT),
+        (row.status_at, row.status_cost_usd, CostSource.STATUS_LINE),
+        (row.measured_at, row.measured_cost_usd, CostSource.PLUGIN),
+        (told_at, row.transcript_cost_usd, CostSource.TRANSCRIPT),
     )
     return [(at, usd, source) for at, usd, source in claims if usd]

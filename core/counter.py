@@ -46,15 +46,15 @@ class Counted(msgspec.Struct, frozen=True):
     """Input side of the last answer."""
     output: int = 0
     """Output of its last iteration."""
-    said: int = 0
+    answer_text: int = 0
     """Estimate of the answer's own texts, where its output may be a placeholder."""
-    added: int = 0
+    after_answer: int = 0
     """Estimate of what stands after the answer."""
-    post: int | None = None
+    boundary_estimate: int | None = None
     """The client's estimate at the last boundary: of the messages alone."""
-    left: int | None = None
+    next_request: int | None = None
     """Estimate of the next request after that boundary, with system prompt, tools and listings."""
-    lowered: bool = False
+    is_answer_estimated: bool = False
     """An edit of ctxtop lowered the last answer's input: it is an estimate."""
     cleared: int = 0
     """What the client cleared since the last answer, by its own estimate."""
@@ -62,31 +62,31 @@ class Counted(msgspec.Struct, frozen=True):
     """Total of the last `/context`."""
 
 
-def numbers_of(counted: Counted) -> Numbers:
+def numbers_of(stored: Counted) -> Numbers:
     """Work out the four numbers in tokens.
 
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
     what follows; of an output that may be a placeholder the answer's own texts tell more.
     Without an answer it is the boundary's estimate, which hooks are told too (2.1.329).
     """
-    if counted.answer is None:
-        return Numbers(None, counted.post, counted.post, counted.report)
-    output = max(counted.output, counted.said)
+    if stored.answer is None:
+        return Numbers(None, stored.boundary_estimate, stored.boundary_estimate, stored.report)
+    output = max(stored.output, stored.answer_text)
     return Numbers(
-        fill=counted.answer,
-        counter=counted.answer + output + counted.added,
-        hook=counted.answer + output,
-        report=counted.report,
+        fill=stored.answer,
+        counter=stored.answer + output + stored.after_answer,
+        hook=stored.answer + output,
+        report=stored.report,
     )
 
 
-def client_estimate(piece: Piece) -> int:
+def client_estimate(part: Piece) -> int:
     """Estimate a piece's tokens as the client does: its counter is made of these.
 
     Source: formats 3.2 (four characters a token, rounded; a call with its tool's name);
     seen in the automatic boundaries of 2.1.45 and 2.1.329.
     """
-    chars = len(piece.text)
-    if piece.kind is PieceKind.TOOL_INPUT:
-        chars += len(piece.name)
-    return (chars + CHARS_A_TOKEN // 2) // CHARS_A_TOKEN + piece.media * MEDIA_TOKENS
+    chars = len(part.text)
+    if part.kind is PieceKind.TOOL_INPUT:
+        chars += len(part.name)
+    return (chars + CHARS_A_TOKEN // 2) // CHARS_A_TOKEN + part.media * MEDIA_TOKENS

@@ -34,15 +34,17 @@ class ModelEstimator:
         """How far the estimate of a step is off in the median, as a share of it."""
         return self.factors.spread
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Estimate a piece of a message, with what stands around it."""
-        counted = count_pieces((piece,), self.tokenizer, self._count)
+        counted = count_pieces((part,), self.tokenizer, self._count)
         return self.factors.apply(counted.by_kind, counted.fixed)
 
     def text_tokens(self, text: str, kind: ContentKind | None = None) -> int:
         """Estimate a text alone; its kind is found where it is not given."""
         counted = self._count(text)
-        return round(counted.of(self.tokenizer) * self.factors.of(kind or counted.kind))
+        return round(
+            counted.for_tokenizer(self.tokenizer) * self.factors.factor(kind or counted.kind)
+        )
 
 
 class Estimator:
@@ -55,7 +57,7 @@ class Estimator:
         self._count = count
         self._of_models: dict[str | None, ModelEstimator] = {}
 
-    def of(self, model: str | None) -> ModelEstimator:
+    def for_model(self, model: str | None) -> ModelEstimator:
         """Give the estimator of one model; its factors are fitted when it is first asked for."""
         if model not in self._of_models:
             factors = factors_of(model, self._samples)
@@ -64,4 +66,4 @@ class Estimator:
 
     def tokens(self, text: str, model: str | None, kind: ContentKind | None = None) -> int:
         """Estimate a text alone as a model counts it."""
-        return self.of(model).text_tokens(text, kind)
+        return self.for_model(model).text_tokens(text, kind)

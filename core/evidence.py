@@ -77,22 +77,22 @@ class Limits(msgspec.Struct, frozen=True):
 
     window: Window
     trigger: Trigger
-    lines: tuple[Line, ...]
+    thresholds: tuple[Line, ...]
 
 
 class CommonLimits(msgspec.Struct, frozen=True):
     """Limits of all contexts of a kind, as long as no answer outgrows a claim of the window."""
 
     limits: Limits
-    up_to: int
+    max_peak_tokens: int
 
 
 class Facts(msgspec.Struct, frozen=True):
     """The rows that evidence is made of: equal ones say the same of every context."""
 
-    seen: tuple[SeenRow, ...] = ()
-    large: tuple[LargeRow, ...] = ()
-    compacted: tuple[CompactedRow, ...] = ()
+    reported_windows: tuple[SeenRow, ...] = ()
+    large_models: tuple[LargeRow, ...] = ()
+    auto_compactions: tuple[CompactedRow, ...] = ()
     settings: tuple[SettingsFact, ...] = ()
     environments: dict[str, dict[str, str]] = {}
     agent_windows: dict[tuple[str, str | None], int] = {}
@@ -101,9 +101,9 @@ class Facts(msgspec.Struct, frozen=True):
 def read_facts(db: sqlite3.Connection) -> Facts:
     """Read what the store tells of windows and triggers."""
     return Facts(
-        seen=tuple(evidence_queries.windows_seen(db)),
-        large=tuple(evidence_queries.large_models(db, SMALL_WINDOW)),
-        compacted=tuple(evidence_queries.automatic_compactions(db)),
+        reported_windows=tuple(evidence_queries.windows_seen(db)),
+        large_models=tuple(evidence_queries.large_models(db, SMALL_WINDOW)),
+        auto_compactions=tuple(evidence_queries.automatic_compactions(db)),
         settings=tuple(surroundings_queries.settings_files(db)),
         environments=evidence_queries.environments(db),
         agent_windows=evidence_queries.agent_windows(db),
@@ -116,11 +116,11 @@ class Evidence:
     def __init__(self, facts: Facts, policies: Policies = COMMON) -> None:
         self._facts = facts
         self._policies = policies
-        self._shown = {(row.session_id, row.model): row for row in facts.seen}
+        self._shown = {(row.session_id, row.model): row for row in facts.reported_windows}
         self._others = _others(facts)
         self._own: dict[Owner, list[Compacted]] = {}
         self._of_kind: dict[Kind, list[Compacted]] = {}
-        for row in facts.compacted:
+        for row in facts.auto_compactions:
             told = Compacted(row.earlier_tokens or 0, row.pre_tokens, _armed(row))
             self._own.setdefault((row.session_id, row.agent_id), []).append(told)
             if not _declares_window(facts.environments.get(row.session_id, {})):
@@ -133,46 +133,46 @@ class Evidence:
         self._lines: dict[tuple[object, ...], tuple[Line, ...]] = {}
         self._particular = {
             *facts.environments,
-            *(row.session_id for row in facts.seen),
-            *(row.session_id for row in facts.compacted),
+            *(row.session_id for row in facts.reported_windows),
+            *(row.session_id for row in facts.auto_compactions),
         }
         self._common: dict[tuple[object, ...], CommonLimits] = {}
 
-    def says_the_same_as(self, other: Evidence) -> bool:
+    def is_equivalent_to(self, other: Evidence) -> bool:
         """Say whether every context is judged as by the other."""
         return (self._facts, self._policies) == (other._facts, other._policies)
 
-    def measure(self, seen: Seen, counted: Counted) -> Context:
+    def measure(self, context: Seen, stored: Counted) -> Context:
         """Measure a context against its own window, its trigger and its policy's levels."""
-        limits = self._common_limits(seen) or self._own_limits(seen)
-        return measure(counted, limits.window, limits.trigger, limits.lines)
+        limits = self._shared_limits(context) or self._own_limits(context)
+        return measure(stored, limits.window, limits.trigger, limits.thresholds)
 
-    def window_of(self, seen: Seen) -> Window:
+    def window_of(self, context: Seen) -> Window:
         """Decide a context's window in tokens."""
-        return find_window(self._window_evidence(seen))
+        return find_window(self._window_evidence(context))
 
-    def trigger_of(self, seen: Seen, window: Window) -> Trigger:
+    def trigger_of(self, context: Seen, window: Window) -> Trigger:
         """Decide where a context with this window is compacted by itself."""
         # Thousands of sessions of one model and version have the same, and learning it from
         # the compactions of all others takes long.
-        key = self._trigger_key(seen, window)
+        key = self._trigger_key(context, window)
         found = self._triggers.get(key)
         if found is None:
-            found = self._triggers[key] = find_trigger(self._trigger_evidence(seen, window))
+            found = self._triggers[key] = find_trigger(self._trigger_evidence(context, window))
         return found
 
-    def claims_of(self, seen: Seen) -> tuple[list[Claim], list[Claim]]:
+    def claims_of(self, context: Seen) -> tuple[list[Claim], list[Claim]]:
         """List all that is claimed of a context's window, and of its trigger, strongest first."""
-        window = self.window_of(seen)
-        trigger = trigger_claims(self._trigger_evidence(seen, window))
-        return window_claims(self._window_evidence(seen)), list(trigger)
+        window = self.window_of(context)
+        trigger = trigger_claims(self._trigger_evidence(context, window))
+        return window_claims(self._window_evidence(context)), list(trigger)
 
     def _own_limits(self, seen: Seen) -> Limits:
         window = self.window_of(seen)
         trigger = self.trigger_of(seen, window)
-        return Limits(window, trigger, self._lines_of(seen, window, trigger))
+        return Limits(window, trigger, self._thresholds_of(seen, window, trigger))
 
-    def _common_limits(self, seen: Seen) -> Limits | None:
+    def _shared_limits(self, seen: Seen) -> Limits | None:
         """Return what holds for all contexts of a kind; None for one that shows its own."""
         # To decide it for each of 100,000 sessions takes longer than to read them.
         if seen.session_id in self._particular or seen.report or seen.limit_tokens:
@@ -189,14 +189,14 @@ class Evidence:
         )
         found = self._common.get(key)
         if found is None:
-            found = self._common[key] = self._judge_kind(seen, is_large=is_large)
-        return found.limits if seen.peak_tokens <= found.up_to else None
+            found = self._common[key] = self._limits_of_version(seen, is_large=is_large)
+        return found.limits if seen.peak_tokens <= found.max_peak_tokens else None
 
-    def _judge_kind(self, seen: Seen, *, is_large: bool) -> CommonLimits:
+    def _limits_of_version(self, seen: Seen, *, is_large: bool) -> CommonLimits:
         """Judge a kind by the smallest answer that tells a large window, or by none."""
         least, most = (SMALL_WINDOW + 1, LARGE_WINDOW) if is_large else (0, SMALL_WINDOW)
         limits = self._own_limits(replace(seen, peak_tokens=least))
-        others = (claim.tokens or 0 for claim in limits.window.contradicted)
+        others = (claim.tokens or 0 for claim in limits.window.contradicting)
         return CommonLimits(limits, min(most, limits.window.tokens, *others))
 
     def _window_evidence(self, seen: Seen) -> WindowEvidence:
@@ -207,17 +207,17 @@ class Evidence:
         shown = None
         if seen.agent_id is None:
             shown = self._shown.get((seen.session_id, seen.model or ""))
-        setup = self._setup(seen, name)
+        setup = self._config(seen, name)
         report = _model_report(seen.report, setup, table_window(name, version))
-        policy = self._policies.of(seen.project_root)
+        policy = self._policies.for_project(seen.project_root)
         return WindowEvidence(
             model=seen.model,
             asked_model=asked,
             version=version,
-            setup=setup,
-            policy_tokens=policy.sizes("limit.override").get(name or ""),
-            plugin_tokens=shown.window_tokens if shown and shown.measured else None,
-            status_line_tokens=shown.window_tokens if shown and not shown.measured else None,
+            config=setup,
+            policy_tokens=policy.tokens_by_model("limit.override").get(name or ""),
+            plugin_tokens=shown.window_tokens if shown and shown.is_measured else None,
+            status_line_tokens=shown.window_tokens if shown and not shown.is_measured else None,
             session_peak_tokens=seen.peak_tokens,
             compacted_window=self._compacted_window(seen, name),
             report_tokens=report.window if report else None,
@@ -233,12 +233,12 @@ class Evidence:
             model=name,
             version=parse_version(seen.client_version),
             window=window.tokens,
-            setup=self._setup(seen, name),
-            declared=self._declared(seen),
-            own=tuple(own),
+            config=self._config(seen, name),
+            declared_window=self._declared_window(seen),
+            own_compactions=tuple(own),
             report=Claim(seen.report.trigger, Source.CONTEXT_REPORT) if seen.report else None,
-            others=tuple(kind),
-            counter=seen.answer_tokens,
+            other_compactions=tuple(kind),
+            answer_tokens=seen.answer_tokens,
         )
 
     def _trigger_key(self, seen: Seen, window: Window) -> tuple[object, ...]:
@@ -249,23 +249,23 @@ class Evidence:
             name,
             seen.client_version,
             window.tokens,
-            self._setup(seen, name),
-            self._declared(seen),
+            self._config(seen, name),
+            self._declared_window(seen),
             own,
             seen.report,
             # Only what was seen in the session itself is compared with its last answer.
             seen.answer_tokens if own or seen.report else None,
         )
 
-    def _lines_of(self, seen: Seen, window: Window, trigger: Trigger) -> tuple[Line, ...]:
-        policy = self._policies.of(seen.project_root)
+    def _thresholds_of(self, seen: Seen, window: Window, trigger: Trigger) -> tuple[Line, ...]:
+        policy = self._policies.for_project(seen.project_root)
         key = (id(policy), window.tokens, window.source, trigger.tokens)
         found = self._lines.get(key)
         if found is None:
-            found = self._lines[key] = policy.lines(window, trigger.tokens)
+            found = self._lines[key] = policy.place_thresholds(window, trigger.tokens)
         return found
 
-    def _setup(self, seen: Seen, name: str | None) -> ClientSetup:
+    def _config(self, seen: Seen, name: str | None) -> ClientSetup:
         has_own = seen.session_id in self._facts.environments
         key = seen.cwd, seen.session_id if has_own else None, name
         found = self._setups.get(key)
@@ -278,7 +278,7 @@ class Evidence:
             found = self._setups[key] = read_setup(settings, environment, name)
         return found
 
-    def _declared(self, seen: Seen) -> int | None:
+    def _declared_window(self, seen: Seen) -> int | None:
         windows = self._facts.agent_windows
         if not windows or seen.agent_type is None:
             return None
@@ -289,7 +289,7 @@ class Evidence:
         own = self._own.get((seen.session_id, seen.agent_id))
         if not own:
             return None
-        setup, version = self._setup(seen, name), parse_version(seen.client_version)
+        setup, version = self._config(seen, name), parse_version(seen.client_version)
         explained = [
             window
             for window in (SMALL_WINDOW, LARGE_WINDOW)
@@ -299,7 +299,7 @@ class Evidence:
 
 
 def _armed(row: CompactedRow) -> bool | None:
-    return not row.refused if row.writes_requests else None
+    return not row.was_refused if row.writes_requests else None
 
 
 def _declares_window(environment: Mapping[str, str]) -> bool:
@@ -325,9 +325,9 @@ def _kind(row: CompactedRow | LargeRow | SeenRow) -> Kind:
 
 
 def _others(facts: Facts) -> dict[Kind, int]:
-    found = {_kind(row): LARGE_WINDOW for row in facts.large}
+    found = {_kind(row): LARGE_WINDOW for row in facts.large_models}
     # The newest word of the client comes last and counts.
-    return found | {_kind(row): row.window_tokens for row in facts.seen}
+    return found | {_kind(row): row.window_tokens for row in facts.reported_windows}
 
 
 NO_EVIDENCE = Evidence(Facts())

@@ -60,7 +60,7 @@ def stream_sessions(
     names = queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
     for start in range(0, len(names), MOST_AT_ONCE):
         some = names[start : start + MOST_AT_ONCE]
-        yield reader.read(some, now_ms, looks_ahead=only is not None or start < LOOKS_AHEAD)
+        yield reader.read(some, now_ms, with_forecast=only is not None or start < LOOKS_AHEAD)
 
 
 class SessionReader:
@@ -76,12 +76,14 @@ class SessionReader:
         return read_prior(self._db)
 
     @cached_property
-    def _watched(self) -> frozenset[str]:
+    def _sessions_to_check(self) -> frozenset[str]:
         from .compliance_reader import watched_sessions  # only where there are agents
 
         return watched_sessions(self._db, self._policies)
 
-    def read(self, names: Sequence[str], now_ms: int, *, looks_ahead: bool = True) -> list[Session]:
+    def read(
+        self, names: Sequence[str], now_ms: int, *, with_forecast: bool = True
+    ) -> list[Session]:
         """Read these sessions, at most MOST_AT_ONCE, in the order of their names.
 
         Without `looks_ahead` only those that are open get their outlook.
@@ -93,26 +95,26 @@ class SessionReader:
         measured = [make_session(row, self._evidence, now_ms) for row in rows]
         sessions = [
             look_at_past(db, row.file_id, session, self._prior)
-            if looks_ahead or session.live
+            if with_forecast or session.live
             else session
             for row, session in zip(rows, measured, strict=True)
         ]
         complete = complete_sessions(db, rows, sessions, self._policies)
-        return self._count_failed(complete)
+        return self._count_noncompliant(complete)
 
-    def _count_failed(self, sessions: list[Session]) -> list[Session]:
+    def _count_noncompliant(self, sessions: list[Session]) -> list[Session]:
         """Count the agents of each session that did not compress their results."""
         with_agents = {each.session_id for each in sessions if each.agents}
-        watched = sorted(with_agents & self._watched) if with_agents else []
+        watched = sorted(with_agents & self._sessions_to_check) if with_agents else []
         failed: Counter[str] = Counter()
         if watched:
             agents = measure_agents(self._db, sessions, watched, self._policies)
             failed.update(
                 each.session_id
                 for each in rule_agents(self._db, agents, watched, self._policies)
-                if each.ruling and each.ruling.failed
+                if each.compliance and each.compliance.failed
             )
-        return [replace(each, agents_failed=failed[each.session_id]) for each in sessions]
+        return [replace(each, agents_noncompliant=failed[each.session_id]) for each in sessions]
 
 
 def complete_sessions(
@@ -154,14 +156,14 @@ def _at_work(
     progress: Sequence[SpendingRow],
     policies: Policies,
 ) -> Session:
-    prices = policies.of(session.project_root).labels("price")
+    prices = policies.for_project(session.project_root).strings_by_name("price")
     estimate = estimate_cost((*spent, *progress), prices)
     return replace(
         session,
-        doing=doing_of(row) if row and session.live else None,
+        activity=doing_of(row) if row and session.live else None,
         cache=cache_of(row) if row else NO_CACHE,
         cost=cost_of(row, estimate, forked=session.forked_from is not None),
-        spent=add_up(session.session_id, spent),
+        usage=add_up(session.session_id, spent),
     )
 
 
@@ -172,7 +174,7 @@ def look_at_past(db: sqlite3.Connection, file_id: int, session: Session, prior: 
     return replace(
         session,
         outlook=look_ahead(session.context, growth, prior),
-        trail=tuple(trail[-TRAIL_ANSWERS:]),
+        recent_contexts=tuple(trail[-TRAIL_ANSWERS:]),
     )
 
 
@@ -248,7 +250,7 @@ def rule_agents(
     from .compliance_reader import ComplianceReader  # only where there are agents
 
     reader = ComplianceReader(db, policies, only)
-    return [replace(each, ruling=reader.rule(each, each.cwd)) for each in agents]
+    return [replace(each, compliance=reader.check_agent(each, each.cwd)) for each in agents]
 
 
 def measure_agents(

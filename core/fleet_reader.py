@@ -44,7 +44,7 @@ class FleetReader:
         self._untold: list[ContextWarning] = []
 
     @property
-    def unread(self) -> int:
+    def unread_count(self) -> int:
         """Sessions that are still to be read: of many only the most important come at once."""
         return len(self._unread)
 
@@ -60,19 +60,19 @@ class FleetReader:
         """
         evidence = Evidence(read_facts(self._db), policies)
         defined = definitions_mark(self._db)
-        is_same = evidence.says_the_same_as(self._evidence) and defined == self._defined
+        is_same = evidence.is_equivalent_to(self._evidence) and defined == self._defined
         if changed is None or not is_same or self._reader is None:
             self._evidence, self._defined = evidence, defined
             self._reader = SessionReader(self._db, evidence, policies)
-            self._begin_again()
-        elif stale := set(changed) | self._no_longer_sure(now_ms):
+            self._restart()
+        elif stale := set(changed) | self._stale_sessions(now_ms):
             self._read(self._reader, sorted(stale), now_ms)
-        self._read_on(self._reader, now_ms)
+        self._read_next_batch(self._reader, now_ms)
         if self._in_order is None:
             self._in_order = tuple(sorted(self._sessions.values(), key=by_need))
         return self._in_order
 
-    def _begin_again(self) -> None:
+    def _restart(self) -> None:
         names = dict.fromkeys(queries.open_sessions(self._db))
         names |= dict.fromkeys(queries.newest_sessions(self._db))
         self._sessions = {name: each for name, each in self._sessions.items() if name in names}
@@ -81,7 +81,7 @@ class FleetReader:
         self._part = FIRST_PART
         self._looks_ahead = set(self._unread[:LOOKS_AHEAD])
 
-    def _read_on(self, reader: SessionReader, now_ms: int) -> None:
+    def _read_next_batch(self, reader: SessionReader, now_ms: int) -> None:
         """Read the next part; each is twice as large as the one before."""
         part, self._unread = self._unread[: self._part], self._unread[self._part :]
         self._part *= 2
@@ -94,7 +94,7 @@ class FleetReader:
     ) -> None:
         for some in _in_parts(names):
             self._in_order = None
-            found = reader.read(some, now_ms, looks_ahead=looks_ahead)
+            found = reader.read(some, now_ms, with_forecast=looks_ahead)
             # A client that was closed before its first prompt leaves nothing behind.
             for name in some:
                 self._sessions.pop(name, None)
@@ -108,7 +108,7 @@ class FleetReader:
         """
         logged = read_log(self._db, after=self._logged)
         if logged:
-            self._logged = logged[-1].number
+            self._logged = logged[-1].log_id
         by_context: dict[tuple[str, str | None], list[ContextWarning]] = {}
         for found in (*self._untold, *filter(self._is_new, logged)):
             by_context.setdefault((found.session_id, found.agent_id), []).append(found)
@@ -126,11 +126,11 @@ class FleetReader:
         at = found.warning.at
         return at is not None and at >= self._since and found.warning.cleared_by is None
 
-    def is_sure(self, now_ms: int) -> bool:
+    def is_current(self, now_ms: int) -> bool:
         """Return whether everything was read and the passing of time changed none of it."""
-        return not self._unread and not self._no_longer_sure(now_ms)
+        return not self._unread and not self._stale_sessions(now_ms)
 
-    def _no_longer_sure(self, now_ms: int) -> set[str]:
+    def _stale_sessions(self, now_ms: int) -> set[str]:
         """Sessions that were live only because they wrote, and that was too long ago."""
         return {
             session.session_id

@@ -153,7 +153,7 @@ def forecast(
     than three turns have grown and no prior tells of others.
     """
     last = rows[-1] if rows else None
-    if last is not None and not last.compacted and last.tokens is not None:
+    if last is not None and not last.is_compaction and last.tokens is not None:
         if target_tokens <= last.tokens:
             return Forecast(NOW, NOW)
         guesses = _all_guesses(rows, target_tokens - last.tokens, prior)
@@ -169,7 +169,7 @@ def guess_turns(
 ) -> Guess | None:
     """Guess as `forecast` does, without correction; None also where the size is reached."""
     last = rows[-1] if rows else None
-    if last is None or last.compacted or last.tokens is None or target_tokens <= last.tokens:
+    if last is None or last.is_compaction or last.tokens is None or target_tokens <= last.tokens:
         return None
     guesses = _all_guesses(rows, target_tokens - last.tokens, prior)
     return _guess(_quantiles(guesses)) if guesses else None
@@ -208,7 +208,7 @@ def _growths(rows: Sequence[FillRow]) -> list[int]:
     found: list[int] = []
     before: int | None = None
     for row in rows:
-        if row.compacted:
+        if row.is_compaction:
             # What stands in a boundary is an estimate, without the system prompt.
             before = None
         elif row.tokens is not None:
@@ -254,7 +254,7 @@ def _quantiles(guesses: list[tuple[float, float]]) -> list[float]:
 
 def _waits(rows: Sequence[FillRow]) -> list[int]:
     """Milliseconds from answer to answer, no longer than a pause; a clock set back tells none."""
-    times = [row.at for row in rows if row.at is not None and not row.compacted]
+    times = [row.at for row in rows if row.at is not None and not row.is_compaction]
     return [
         min(later - earlier, PAUSE_MS) for earlier, later in pairwise(times) if later >= earlier
     ]

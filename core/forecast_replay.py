@@ -39,9 +39,9 @@ def runs(rows: Iterable[FillRow]) -> Iterator[list[FillRow]]:
     """Split a session at its compactions, and leave out what is too short."""
     open_run: list[FillRow] = []
     for row in rows:
-        if not row.compacted and row.tokens is not None:
+        if not row.is_compaction and row.tokens is not None:
             open_run.append(row)
-        elif row.compacted:
+        elif row.is_compaction:
             if len(open_run) >= LEAST_ANSWERS:
                 yield open_run
             open_run = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Halves(msgspec.Struct, frozen=True):
     """What stood before a compaction, the most important first."""
 
-    kept: Artifacts
+    retained: Artifacts
     lost: Artifacts
     is_known: bool = True
     """False where the file begins at the compaction: nobody can say what stood before it."""
@@ -35,5 +35,5 @@ def halves_at(entries: Iterable[Entry], uuid: str) -> Halves | None:
         before = artifacts_of(segment.entries, standing)
         standing, lost = divide(before, segment.summary, segment.kept, segment.attached)
         if uuid in {segment.end.uuid, f"at {segment.end.offset}"}:
-            return Halves(standing, lost, segment.is_told)
+            return Halves(standing, lost, segment.has_history)
     return None

@@ -42,7 +42,7 @@ _RISING: Final = {level: place for place, level in enumerate(Level)}
 class Op(StrEnum):
     """Whether a level begins at its threshold or above it (requirements 2.1, T-22)."""
 
-    FROM = ">="
+    AT_LEAST = ">="
     ABOVE = ">"
 
 
@@ -64,13 +64,13 @@ class Threshold(msgspec.Struct, frozen=True):
     level: Level
     action: str
     """What it is good for: a word of the policy."""
-    op: Op = Op.FROM
+    op: Op = Op.AT_LEAST
     of: Base = Base.WINDOW
 
     @property
     def name(self) -> str:
         """Tell it from the other thresholds; the same for every window and policy."""
-        sign = "" if self.op is Op.FROM else self.op.value
+        sign = "" if self.op is Op.AT_LEAST else self.op.value
         return f"{sign}{self.at:.12g}" + ("" if self.of is Base.WINDOW else f"@{self.of}")
 
 
@@ -82,7 +82,7 @@ class Line(msgspec.Struct, frozen=True):
     level: Level
     name: str
     """The threshold's."""
-    op: Op = Op.FROM
+    op: Op = Op.AT_LEAST
 
     @property
     def of(self) -> Base:
@@ -173,19 +173,19 @@ class Point(msgspec.Struct, frozen=True):
 class LevelWarning(msgspec.Struct, frozen=True):
     """A level that was reached, and when it ended."""
 
-    line: Line
+    placed_threshold: Line
     point: Point
     cleared_by: Point | None = None
 
     @property
     def level(self) -> Level:
         """How urgent."""
-        return self.line.level
+        return self.placed_threshold.level
 
     @property
     def threshold(self) -> float:
         """Where the level begins, as a ratio of the window that was known then."""
-        return self.line.at
+        return self.placed_threshold.at
 
     @property
     def ratio(self) -> float:
@@ -203,11 +203,11 @@ class LevelWarning(msgspec.Struct, frozen=True):
         return self.cleared_by.at if self.cleared_by else None
 
 
-def level_of(ratio: float | None, lines: Iterable[Line] = LINES) -> Level | None:
+def level_of(ratio: float | None, thresholds: Iterable[Line] = LINES) -> Level | None:
     """Name the most urgent level whose line `ratio` (0..1 and above) has reached."""
     if ratio is None:
         return None
-    reached = [line.level for line in lines if line.is_reached(ratio)]
+    reached = [line.level for line in thresholds if line.is_reached(ratio)]
     return max(reached, key=_RISING.__getitem__) if reached else None
 
 
@@ -218,9 +218,9 @@ def urgency(warning: LevelWarning) -> tuple[int, float]:
 
 def find_warnings(
     points: Iterable[Point],
-    lines: Sequence[Line] = LINES,
+    thresholds: Sequence[Line] = LINES,
     rearm: Rearm = REARM,
-    said: Iterable[LevelWarning] = (),
+    earlier: Iterable[LevelWarning] = (),
 ) -> list[LevelWarning]:
     """Replay a context's fill: each level once, and again when it was re-armed.
 
@@ -230,7 +230,7 @@ def find_warnings(
     again when it is reached there; one that lies lower is not. Pure: the same facts, cut
     anywhere, give the same warnings.
     """
-    replay = _Replay(lines, rearm, said)
+    replay = _Replay(thresholds, rearm, earlier)
     for point in points:
         replay.take(point)
     return replay.found
@@ -245,20 +245,20 @@ class _Replay:
         self._rearm: Final = rearm
         self._margin: Final = rearm.hysteresis or 0.0
         self._standing = [n for n, each in enumerate(self.found) if each.cleared_by is None]
-        self._last: Final = {each.line.name: each for each in self.found}
+        self._last: Final = {each.placed_threshold.name: each for each in self.found}
         self._lowest: Final = min((line.at for line in lines), default=math.inf)
 
     def take(self, point: Point) -> None:
         if not self._standing and (point.ratio is None or point.ratio < self._lowest):
             return
-        ended = [n for n in self._standing if self._ends(point, self.found[n].line)]
+        ended = [n for n in self._standing if self._ends(point, self.found[n].placed_threshold)]
         for n in ended:
             self.found[n] = msgspec.structs.replace(self.found[n], cleared_by=point)
             self._standing.remove(n)
         if point.ratio is None:
             return
         for line in self._lines:
-            if line.is_reached(point.ratio) and self._may_say(line, point):
+            if line.is_reached(point.ratio) and self._may_warn(line, point):
                 warning = LevelWarning(line, point)
                 self._standing.append(len(self.found))
                 self.found.append(warning)
@@ -274,18 +274,20 @@ class _Replay:
             return point.ratio <= line.at - rearm.hysteresis + _ROUNDING
         return rearm.is_once and not line.is_reached(point.ratio)
 
-    def _may_say(self, line: Line, point: Point) -> bool:
+    def _may_warn(self, line: Line, point: Point) -> bool:
         last = self._last.get(line.name)
-        if last is None or self._is_cool(last, point):
+        if last is None or self._has_cooled_down(last, point):
             return True
         stands = [
-            self.found[n].line for n in self._standing if self.found[n].line.name == line.name
+            self.found[n].placed_threshold
+            for n in self._standing
+            if self.found[n].placed_threshold.name == line.name
         ]
         if not stands:
             return not self._rearm.is_once
         return all(each.at < line.at - self._margin - _ROUNDING for each in stands)
 
-    def _is_cool(self, last: LevelWarning, point: Point) -> bool:
+    def _has_cooled_down(self, last: LevelWarning, point: Point) -> bool:
         cooldown = self._rearm.cooldown_ms
         if cooldown is None or point.at is None or last.at is None:
             return False

@@ -27,7 +27,7 @@ class Source(StrEnum):
 class Counter(Protocol):
     """Who counts the tokens of a piece."""
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Estimate the tokens of one piece, and of what stands around it."""
         ...
 
@@ -39,18 +39,18 @@ class CountedOnce:
         self._counter = counter
         self._known: dict[Piece, int] = {}
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Give what was counted, or count."""
-        found = self._known.get(piece)
+        found = self._known.get(part)
         if found is None:
-            found = self._known[piece] = self._counter.tokens(piece)
+            found = self._known[part] = self._counter.tokens(part)
         return found
 
 
 class Part(msgspec.Struct, frozen=True):
     """A piece of the context and where it stands in the transcript."""
 
-    piece: Piece
+    content: Piece
     line: int | None = None
     """Counted from 1; None for what no line of the conversation holds."""
     tokens: int | None = None
@@ -77,17 +77,17 @@ class Material(msgspec.Struct, frozen=True):
     source: Source = Source.PROJECTION
 
 
-def parts_of(entries: Iterable[Entry], thoughts: dict[str | None, Thought]) -> list[Part]:
+def parts_of(entries: Iterable[Entry], thinking: dict[str | None, Thought]) -> list[Part]:
     """Take the entries of a conversation apart; thoughts are those of `read_thoughts`."""
-    return [part_of(piece, entry, thoughts) for entry in entries for piece in entry.pieces]
+    return [part_of(piece, entry, thinking) for entry in entries for piece in entry.parts]
 
 
-def part_of(piece: Piece, entry: Entry, thoughts: dict[str | None, Thought]) -> Part:
+def part_of(part: Piece, entry: Entry, thinking: dict[str | None, Thought]) -> Part:
     """Make the part that a piece of an entry is."""
-    thought = thoughts.get(entry.message_id) if is_thought(piece) else None
+    thought = thinking.get(entry.message_id) if is_thought(part) else None
     if thought is None:
-        return Part(piece, entry.line)
-    return Part(piece, entry.line, thought.tokens, thought.measured)
+        return Part(part, entry.line)
+    return Part(part, entry.line, thought.tokens, thought.measured)
 
 
 class Thought(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ def read_thoughts(entries: Sequence[Entry], counter: Counter) -> dict[str | None
             answers.setdefault(entry.message_id, []).append(entry)
     found: dict[str | None, Thought] = {}
     for message_id, lines in answers.items():
-        pieces = [piece for line in lines for piece in line.pieces]
+        pieces = [piece for line in lines for piece in line.parts]
         thinking = [piece for piece in pieces if is_thought(piece)]
         if not thinking:
             continue
@@ -122,6 +122,6 @@ def read_thoughts(entries: Sequence[Entry], counter: Counter) -> dict[str | None
     return found
 
 
-def is_thought(piece: Piece) -> bool:
+def is_thought(part: Piece) -> bool:
     """Say whether a piece is thinking."""
-    return piece.kind == "thinking"
+    return part.kind == "thinking"

@@ -16,7 +16,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """How many sessions were measured, and which of them the transcript tells otherwise."""
 
     equal: int
-    untold: int
+    not_comparable: int
     """The transcript has no answer of that moment: nothing to compare with."""
     different: tuple[ComparedRow, ...]
 

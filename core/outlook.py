@@ -45,7 +45,7 @@ class Outlook(msgspec.Struct, frozen=True):
 
     end: Forecast | None
     """To the trigger, or to the window's end where the trigger is not armed."""
-    ahead: Ahead | None
+    next_threshold: Ahead | None
     """None above the last threshold, and where nothing is known."""
 
 
@@ -75,7 +75,7 @@ def look_ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -
     The client compares its counter with the trigger, and answers tell the fill: the trigger
     is nearer by what the counter is ahead of it.
     """
-    fill, numbers = context.tokens, context.numbers
+    fill, numbers = context.tokens, context.token_counts
     if fill is None or numbers.fill is None:
         return NO_OUTLOOK
     ahead_of_fill = (numbers.counter or fill) - numbers.fill
@@ -85,7 +85,7 @@ def look_ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -
 
 
 def _ahead(context: Context, rows: Sequence[FillRow], prior: Prior | None) -> Ahead | None:
-    for line in context.lines:
+    for line in context.thresholds:
         if not line.is_reached(context.ratio or 0.0):
             tokens = math.ceil(line.at * context.window.tokens - _ROUNDING)
             return Ahead(line.level, line.at, tokens, forecast(rows, tokens, prior))

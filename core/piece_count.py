@@ -35,38 +35,36 @@ class PieceCount(msgspec.Struct, frozen=True):
     fixed: float
 
 
-def said(piece: Piece) -> tuple[str, int]:
+def said(part: Piece) -> tuple[str, int]:
     """Give a piece's text as a model reads or writes it, and the parameters of a call.
 
     A call is a name and its parameters' names and values, and not JSON: measured, texts
     with their escapes undone are met better (reference: claude-code-formats 2.4).
     """
-    if piece.name in REMINDERS:
-        return piece.text.rstrip(" "), 0
-    if piece.kind is not PieceKind.TOOL_INPUT:
-        return piece.text, 0
-    given = _given(piece.text)
+    if part.name in REMINDERS:
+        return part.text.rstrip(" "), 0
+    if part.kind is not PieceKind.TOOL_INPUT:
+        return part.text, 0
+    given = _given(part.text)
     if given is None:
-        return f"{piece.name}\n{piece.text}", 1
+        return f"{part.name}\n{part.text}", 1
     values = [value if isinstance(value, str) else _json(value) for value in given.values()]
-    return "\n".join([" ".join([piece.name, *given]), *values]), len(given)
+    return "\n".join([" ".join([part.name, *given]), *values]), len(given)
 
 
-def count_pieces(
-    pieces: Iterable[Piece], tokenizer: Tokenizer, count_text: CountText
-) -> PieceCount:
+def count_pieces(parts: Iterable[Piece], tokenizer: Tokenizer, count_text: CountText) -> PieceCount:
     """Count pieces by kind of content; a thought counts as fixed, for it is of no kind."""
     by_kind, fixed = dict.fromkeys(ContentKind, 0), 0.0
-    for piece in pieces:
+    for piece in parts:
         text, parameters = said(piece)
         fixed += _around(piece, parameters, tokenizer)
         if not text:
             continue
         counted = count_text(text)
         if piece.kind is PieceKind.THINKING:
-            fixed += MEASURED[tokenizer].thought * counted.plain
+            fixed += MEASURED[tokenizer].thought * counted.base
         else:
-            by_kind[counted.kind] += counted.of(tokenizer)
+            by_kind[counted.kind] += counted.for_tokenizer(tokenizer)
     return PieceCount(tuple(by_kind.values()), fixed)
 
 

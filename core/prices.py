@@ -34,19 +34,19 @@ class Price(msgspec.Struct, frozen=True):
 
 
 def price(
-    given: float,
-    taken: float,
+    input_price: float,
+    output_price: float,
     write_5m: float | None = None,
     write_1h: float | None = None,
     read: float | None = None,
 ) -> Price:
     """Make a price of dollars for a million tokens; what is left out follows from the input."""
     return Price(
-        given,
-        taken,
-        given * WRITE_5_MINUTES if write_5m is None else write_5m,
-        given * WRITE_1_HOUR if write_1h is None else write_1h,
-        given * READ if read is None else read,
+        input_price,
+        output_price,
+        input_price * WRITE_5_MINUTES if write_5m is None else write_5m,
+        input_price * WRITE_1_HOUR if write_1h is None else write_1h,
+        input_price * READ if read is None else read,
     )
 
 
@@ -103,16 +103,16 @@ def read_share(model: str | None) -> float:
     return found.read / found.input if found and found.input else READ
 
 
-def price_of(model: str, band: int, own: Mapping[str, str]) -> Price | None:
+def price_of(model: str, band: int, custom_prices: Mapping[str, str]) -> Price | None:
     """Find the price of a model's answers; None for a model that has none.
 
     `own` are prices by the beginning of a model's name, the longest of which counts; `band`
     says how long the prompt was, as `spending_queries.SpendingRow` does.
     """
     name = model.removesuffix(LARGE_MARK)
-    named = max((start for start in own if name.startswith(start)), key=len, default=None)
+    named = max((start for start in custom_prices if name.startswith(start)), key=len, default=None)
     if named is not None:
-        return parse_price(own[named])
+        return parse_price(custom_prices[named])
     family = family_of(name) or ""
     stepped = _BY_LENGTH.get(family)
     return stepped[band] if stepped else _TABLE.get(family)

@@ -55,7 +55,7 @@ def reached(context: Context, thresholds: Iterable[Threshold]) -> dict[str, str]
     actions = {each.name: each.action for each in thresholds}
     return {
         line.name: actions[line.name]
-        for line in context.lines
+        for line in context.thresholds
         if line.name in actions and line.is_reached(ratio)
     }
 
@@ -77,20 +77,20 @@ def words(actions: Collection[str], policy: Policy) -> str:
 
 def is_rearmed(
     rearm: Rearm,
-    line_at: float | None,
+    threshold_ratio: float | None,
     ratio: float | None,
     *,
-    said_at: int,
+    prompted_at: int,
     compacted_at: int | None,
     now_ms: int,
 ) -> bool:
     """Say whether what was said at a line (ms since 1970) may be said there again (T-09)."""
     if rearm.is_once:
         return False
-    if rearm.cooldown_ms is not None and now_ms - said_at >= rearm.cooldown_ms:
+    if rearm.cooldown_ms is not None and now_ms - prompted_at >= rearm.cooldown_ms:
         return True
-    if rearm.on_compaction and compacted_at is not None and compacted_at > said_at:
+    if rearm.on_compaction and compacted_at is not None and compacted_at > prompted_at:
         return True
-    if rearm.hysteresis is None or ratio is None or line_at is None:
+    if rearm.hysteresis is None or ratio is None or threshold_ratio is None:
         return False
-    return ratio <= line_at - rearm.hysteresis + _ROUNDING
+    return ratio <= threshold_ratio - rearm.hysteresis + _ROUNDING

@@ -24,7 +24,7 @@ class QuietHours(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"{_clock(self.start)}-{_clock(self.end)}"
 
-    def hold(self, now: time) -> bool:
+    def contains(self, now: time) -> bool:
         """Say whether this moment of the day is one of them."""
         minute = now.hour * _HOUR + now.minute
         if self.start <= self.end:
@@ -32,9 +32,9 @@ class QuietHours(msgspec.Struct, frozen=True):
         return minute >= self.start or minute < self.end
 
 
-def read_hours(said: str) -> QuietHours | None:
+def read_hours(text: str) -> QuietHours | None:
     """Read `22:00-07:00`; None where it is something else."""
-    found = _FORM.fullmatch(said.strip())
+    found = _FORM.fullmatch(text.strip())
     if found is None:
         return None
     from_hour, from_minute, to_hour, to_minute = map(int, found.groups())

@@ -71,10 +71,10 @@ class Subject(StrEnum):
 class Reason(msgspec.Struct, frozen=True):
     """A claim of a size in tokens, and how it stands."""
 
-    of: Subject
+    subject: Subject
     claim: Claim
-    standing: Standing
-    sureness: Sureness
+    status: Standing
+    certainty: Sureness
 
 
 def read_reasons(
@@ -88,16 +88,16 @@ def read_reasons(
     return ()
 
 
-def reasons_of(of: Subject, claims: Sequence[Claim]) -> Iterator[Reason]:
+def reasons_of(subject: Subject, claims: Sequence[Claim]) -> Iterator[Reason]:
     """Say how claims stand that are in the order of their strength."""
     verdict = decide(claims)
     for place, claim in enumerate(claims):
         if place == 0:
             standing = Standing.BELIEVED
-        elif claim in verdict.contradicted:
+        elif claim in verdict.contradicting:
             standing = Standing.CONTRADICTS
         elif claim.tokens == verdict.winner.tokens:
             standing = Standing.AGREES
         else:
             standing = Standing.REPLACED
-        yield Reason(of, claim, standing, SURENESS[claim.source])
+        yield Reason(subject, claim, standing, SURENESS[claim.source])

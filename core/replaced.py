@@ -128,7 +128,7 @@ def before_boundary(entries: Sequence[Entry], summary_offset: int, summary: str)
     return _replaced(before, segment.entries, segment.kept, summary)
 
 
-def before_plan(entries: Sequence[Entry], stays: Sequence[str], summary: str) -> Replaced:
+def before_plan(entries: Sequence[Entry], kept_uuids: Sequence[str], summary: str) -> Replaced:
     """Tell what a plan's text stands for: all that the model saw, but what `stays` names."""
     chain = first_copies(entries)
     standing = Artifacts()
@@ -138,7 +138,7 @@ def before_plan(entries: Sequence[Entry], stays: Sequence[str], summary: str) ->
         standing, _ = divide(before, segment.summary, segment.kept, segment.attached)
         start = next(n for n, each in enumerate(chain) if each is segment.end) + 1
     seen = chain[start:]
-    wanted = frozenset(stays)
+    wanted = frozenset(kept_uuids)
     kept = tuple(entry for entry in chain if entry.uuid in wanted)
     return _replaced(artifacts_of(seen, standing), seen, kept, summary)
 
@@ -150,7 +150,7 @@ def behind_result(entries: Sequence[Entry], result: str) -> Replaced:
 
 
 def _ends_with(entry: Entry, result: str) -> bool:
-    said = "\n".join(piece.text for piece in entry.pieces if piece.kind is PieceKind.TEXT)
+    said = "\n".join(piece.text for piece in entry.parts if piece.kind is PieceKind.TEXT)
     return entry.role is Role.ASSISTANT and said.strip() == result.strip()
 
 
@@ -183,7 +183,7 @@ def _replaced(
         turns=tuple(_turn(each, quotes, staying_offsets) for each in messages[-TURNS:]),
         messages=len(messages),
         tool_uses=sum(
-            piece.kind is PieceKind.TOOL_INPUT for entry in entries for piece in entry.pieces
+            piece.kind is PieceKind.TOOL_INPUT for entry in entries for piece in entry.parts
         ),
         context_tokens=max((each.context_tokens or 0 for each in answers), default=0) or None,
         last_words=next(filter(None, (_words_of(each) for each in reversed(answers))), None),
@@ -216,7 +216,7 @@ _WHO: Final = {
 def _turn(message: Message, quotes: _Quotes, staying: frozenset[int]) -> Turn:
     first = message.entries[0]
     # What the client put in beside a person's words stands in every request.
-    own = [each for each in message.pieces if each.kind not in _BESIDE] or list(message.pieces)
+    own = [each for each in message.parts if each.kind not in _BESIDE] or list(message.parts)
     text = "\n".join(filter(None, map(_said, own)))[:TURN_CHARS]
     return Turn(
         line=first.line,
@@ -234,7 +234,7 @@ def _said(piece: Piece) -> str:
 
 
 def _words_of(entry: Entry) -> str:
-    return "\n".join(piece.text for piece in entry.pieces if piece.kind is PieceKind.TEXT)
+    return "\n".join(piece.text for piece in entry.parts if piece.kind is PieceKind.TEXT)
 
 
 class _Quotes:

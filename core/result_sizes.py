@@ -23,12 +23,12 @@ class Sizes(msgspec.Struct, frozen=True):
     """Of some results; lines as they stand in the text, tokens estimated."""
 
     results: int = 0
-    lines: int = 0
+    median_lines: int = 0
     """Of half of them, no more."""
-    large_lines: int = 0
+    p90_lines: int = 0
     """Of nine in ten, no more."""
-    tokens: int = 0
-    large_tokens: int = 0
+    median_tokens: int = 0
+    p90_tokens: int = 0
 
 
 NO_SIZES: Final = Sizes()

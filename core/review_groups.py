@@ -23,11 +23,11 @@ class Found(msgspec.Struct, frozen=True):
 
     project: str
     finding: ReviewFinding
-    said: tuple[Reviewed, ...]
+    reviews: tuple[Reviewed, ...]
     """Newest first; never empty."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and lines, as people write them: `src/a.py:3-5`."""
         found = self.finding
         last = f"-{found.last_line}" if found.last_line > found.line else ""
@@ -39,7 +39,7 @@ class InFile(msgspec.Struct, frozen=True):
 
     project: str
     path: str
-    found: tuple[Found, ...]
+    findings: tuple[Found, ...]
     """From its first line on."""
 
 
@@ -53,7 +53,7 @@ class Severe(msgspec.Struct, frozen=True):
     @property
     def count(self) -> int:
         """How many things they are."""
-        return sum(len(each.found) for each in self.files)
+        return sum(len(each.findings) for each in self.files)
 
 
 def gather(reviewed: Iterable[Reviewed], project_of: Mapping[str, str]) -> list[Found]:
@@ -86,7 +86,7 @@ def _files(files: Mapping[tuple[str, str], list[Found]]) -> tuple[InFile, ...]:
         InFile(project, path, tuple(sorted(found, key=lambda each: each.finding.line)))
         for (project, path), found in files.items()
     ]
-    return tuple(sorted(listed, key=lambda each: (-len(each.found), each.project, each.path)))
+    return tuple(sorted(listed, key=lambda each: (-len(each.findings), each.project, each.path)))
 
 
 def _rank(severity: str) -> tuple[int, str]:

@@ -32,12 +32,12 @@ class Segment(msgspec.Struct, frozen=True):
     """What the client attached before the next answer: files that it read again, or named."""
 
     @property
-    def is_told(self) -> bool:
+    def has_history(self) -> bool:
         """Whether anything that was said stands before the boundary.
 
         False in a file that begins at its compaction: what was forgotten cannot be known.
         """
-        return any(piece.kind in _SPOKEN for entry in self.entries for piece in entry.pieces)
+        return any(piece.kind in _SPOKEN for entry in self.entries for piece in entry.parts)
 
 
 def segments(entries: Iterable[Entry]) -> Iterator[Segment]:
@@ -86,13 +86,13 @@ def kept_by(boundary: Boundary, before: Sequence[Entry]) -> tuple[Entry, ...]:
     Clients of 2.1.2xx and later list them; older ones name the first and the last
     (claude-code-formats 3.6). What is not on disk, or a pair that is not there, is left out.
     """
-    if boundary.kept:
-        wanted = frozenset(boundary.kept)
+    if boundary.kept_uuids:
+        wanted = frozenset(boundary.kept_uuids)
         return tuple(entry for entry in before if entry.uuid in wanted)
-    if boundary.segment is None:
+    if boundary.kept_range is None:
         return ()
     places = {entry.uuid: place for place, entry in enumerate(before) if entry.uuid}
-    head, tail = (places.get(uuid) for uuid in boundary.segment)
+    head, tail = (places.get(uuid) for uuid in boundary.kept_range)
     if head is None or tail is None:
         return ()
     return tuple(entry for entry in before[head : tail + 1] if entry.role is not None)
@@ -100,7 +100,7 @@ def kept_by(boundary: Boundary, before: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def _summary(after: Iterable[Entry]) -> str:
     for entry in after:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.SUMMARY:
                 return piece.text
         if entry.role is Role.ASSISTANT and not entry.hidden:

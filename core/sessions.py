@@ -72,20 +72,20 @@ class Session(msgspec.Struct, frozen=True):
     path: str
     """Below Claude Code's projects folder; empty for an open client before its first prompt."""
     outlook: Outlook = NO_OUTLOOK
-    agents_failed: int | None = None
+    agents_noncompliant: int | None = None
     """Agents that did not compress their results; None where nobody looked."""
     forked_from: str | None = None
     """The session that it was made from, by the client or by ctxtop."""
-    doing: Doing | None = None
+    activity: Doing | None = None
     """None where nothing is in flight, or nobody can tell."""
     cache: Cache = NO_CACHE
     cost: Cost | None = None
     """None where no answer has a price."""
-    spent: SpentRow | None = None
+    usage: SpentRow | None = None
     """Tokens of its answers, its agents' with them; None where it has none."""
     project_root: str | None = None
     """Where it began: what a project says, and what is started for it, belongs there."""
-    trail: tuple[int, ...] = ()
+    recent_contexts: tuple[int, ...] = ()
     """Tokens of the newest contexts, oldest first; what a compaction left stands for itself."""
 
 
@@ -121,19 +121,19 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
 
 def counted_of(row: SessionRow) -> Counted:
     """Return what the store knows of a session's context."""
-    if row.shown_tokens is not None and row.shown_tokens != row.answer_tokens:
+    if row.status_tokens is not None and row.status_tokens != row.answer_tokens:
         # The client went back to an earlier answer: what was said after that one is gone.
         return Counted(
-            answer=row.shown_tokens, output=row.shown_output or 0, report=row.report_tokens
+            answer=row.status_tokens, output=row.status_output_tokens or 0, report=row.report_tokens
         )
     return Counted(
         answer=row.answer_tokens,
         output=row.answer_output or 0,
-        said=row.said_tokens if _may_be_placeholder(row) else 0,
-        added=row.added_tokens,
-        post=row.post_tokens,
-        left=row.left_tokens,
-        lowered=bool(row.answer_lowered),
+        answer_text=row.answer_text_tokens if _may_be_placeholder(row) else 0,
+        after_answer=row.after_answer_tokens,
+        boundary_estimate=row.post_tokens,
+        next_request=row.estimated_next_tokens,
+        is_answer_estimated=bool(row.is_answer_estimated),
         cleared=row.cleared_tokens,
         report=row.report_tokens,
     )
@@ -218,7 +218,7 @@ def _status(row: SessionRow, now_ms: int) -> Status:
     if row.gone:
         return Status.GONE
     last = _last_activity(row)
-    has_ended = row.unregistered and is_registered(row.client_version)
+    has_ended = row.is_unregistered and is_registered(row.client_version)
     if last is not None and 0 <= now_ms - last < ACTIVE_MS and not has_ended:
         return Status.ACTIVE
     return Status.ENDED

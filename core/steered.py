@@ -28,16 +28,16 @@ class Steered(msgspec.Struct, frozen=True):
 
 
 def steered_by(
-    compactions: Sequence[tuple[CompactionRow, Told | None]], asked: Sequence[GivenRow]
+    compactions: Sequence[tuple[CompactionRow, Told | None]], requests: Sequence[GivenRow]
 ) -> list[tuple[Steered, ...]]:
     """List what each compaction was asked to keep, each thing once; they stand newest first.
 
     `asked` is what was asked in their sessions: since the compaction before it, of this one.
     """
-    if not asked:
+    if not requests:
         return [()] * len(compactions)
     return [
-        _steered(row, told, asked, _before(row, compactions[place + 1 :]))
+        _steered(row, told, requests, _before(row, compactions[place + 1 :]))
         for place, (row, told) in enumerate(compactions)
     ]
 

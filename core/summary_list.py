@@ -27,7 +27,7 @@ class PlanText(msgspec.Struct, frozen=True):
     uuid: str
     """Of the line that it became: where the store has that line too, it is shown once."""
     receipt_id: str
-    number: int
+    operation_number: int
     """Of its operation, counted from 0."""
     strategy: str
     undone: bool
@@ -37,16 +37,16 @@ class PlanText(msgspec.Struct, frozen=True):
     """Of the transcript as it was."""
     before_tokens: int
     after_tokens: int
-    stays: tuple[str, ...] = ()
+    kept_uuids: tuple[str, ...] = ()
     """Messages that it keeps as they are, by uuid."""
-    what: str = ""
+    description: str = ""
     """What its operation says of itself."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
     """What a person wants to see: what was typed, and what was chosen beside it."""
 
-    words: str = ""
+    query: str = ""
     kind: str | None = None
     agent_type: str | None = None
     project: str | None = None
@@ -73,7 +73,7 @@ class Found(msgspec.Struct, frozen=True):
 def find(
     db: sqlite3.Connection,
     plans: Sequence[PlanText],
-    wanted: Wanted,
+    criteria: Wanted,
     projects: Mapping[str, str],
     now_ms: int,
 ) -> Found:
@@ -81,16 +81,16 @@ def find(
 
     The store answers for what it has. Plans are few: they are looked through one by one.
     """
-    search = _joined(parse(wanted.words, now_ms), wanted)
-    sessions = _sessions(search, wanted, projects)
+    search = _joined(parse(criteria.query, now_ms), criteria)
+    sessions = _sessions(search, criteria, projects)
     asked = Asked(
-        match=search.match,
-        refuse=search.refuse,
+        match=search.fts_match,
+        exclude=search.fts_exclude,
         kinds=search.kinds,
-        types=search.types,
+        agent_types=search.types,
         sessions=sessions,
-        since=search.since,
-        but=tuple(plan.uuid for plan in plans),
+        since_ms=search.since,
+        excluded_uuids=tuple(plan.uuid for plan in plans),
     )
     found = places(db, asked, PLACES + 1)
     ours = [

@@ -43,20 +43,20 @@ class Term(msgspec.Struct, frozen=True):
     """A word by its beginning, or a phrase of whole words."""
 
     text: str
-    whole: bool = False
+    matches_whole_words: bool = False
     """Its last word is not the beginning of a longer one."""
 
     @property
-    def expression(self) -> str:
+    def fts_expression(self) -> str:
         """Say it to FTS5."""
         quoted = '"' + self.text.replace('"', '""') + '"'
-        return quoted if self.whole else f"{quoted}*"
+        return quoted if self.matches_whole_words else f"{quoted}*"
 
     @property
     def pattern(self) -> str:
         """Find it in a folded text, as FTS5's tokenizer unicode61 does."""
         words = [re.escape(word) for word in _TOKEN.findall(folded(self.text))]
-        end = r"(?![^\W_])" if self.whole else r"[^\W_]*"
+        end = r"(?![^\W_])" if self.matches_whole_words else r"[^\W_]*"
         return r"(?<![^\W_])" + r"[\W_]+".join(words) + end
 
 
@@ -64,7 +64,7 @@ class Search(msgspec.Struct, frozen=True):
     """What was typed, understood; everything in it must be met."""
 
     terms: tuple[Term, ...] = ()
-    without: tuple[Term, ...] = ()
+    excluded: tuple[Term, ...] = ()
     kinds: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     """Beginnings or parts of agent types; one of them is met."""
@@ -73,18 +73,18 @@ class Search(msgspec.Struct, frozen=True):
     """Beginnings of ids."""
     since: int | None = None
     """Milliseconds since 1970."""
-    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     """What was not understood, a line each."""
 
     @property
-    def match(self) -> str:
+    def fts_match(self) -> str:
         """Say what must be there to FTS5; empty where nothing must."""
-        return " AND ".join(term.expression for term in self.terms)
+        return " AND ".join(term.fts_expression for term in self.terms)
 
     @property
-    def refuse(self) -> str:
+    def fts_exclude(self) -> str:
         """Say what must not be there to FTS5; empty where anything may."""
-        return " OR ".join(term.expression for term in self.without)
+        return " OR ".join(term.fts_expression for term in self.excluded)
 
     def hits(self, text: str) -> list[tuple[int, int]]:
         """Find where the text has what is searched, as start and end, at most HITS."""
@@ -102,7 +102,7 @@ class Search(msgspec.Struct, frozen=True):
         """Say of a text that stands in no index whether it has all that it must."""
         whole = folded(text)
         return all(re.search(term.pattern, whole) for term in self.terms) and not any(
-            re.search(term.pattern, whole) for term in self.without
+            re.search(term.pattern, whole) for term in self.excluded
         )
 
 
@@ -135,13 +135,13 @@ def parse(typed: str, now_ms: int) -> Search:
             kept[name].append(value.casefold())
     return Search(
         terms=tuple(terms),
-        without=tuple(without),
+        excluded=tuple(without),
         kinds=tuple(kind for kind in KINDS if any(kind.startswith(each) for each in kept["kind"])),
         types=tuple(kept["type"]),
         projects=tuple(kept["project"]),
         sessions=tuple(kept["session"]),
         since=since,
-        notes=tuple(notes),
+        problems=tuple(notes),
     )
 
 

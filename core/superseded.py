@@ -59,9 +59,9 @@ def superseded(parts: Sequence[Part]) -> dict[int, str]:
     Write by the next one; a result by that of the same call later, or by the same text.
     """
     calls: dict[str | None, int] = {
-        part.piece.tool_use_id: place
+        part.content.tool_use_id: place
         for place, part in enumerate(parts)
-        if part.piece.kind is PieceKind.TOOL_INPUT and part.piece.tool_use_id
+        if part.content.kind is PieceKind.TOOL_INPUT and part.content.tool_use_id
     }
     return _same_text(parts) | _same_call(parts, calls) | _files(parts, calls)
 
@@ -69,12 +69,12 @@ def superseded(parts: Sequence[Part]) -> dict[int, str]:
 def _files(parts: Sequence[Part], calls: dict[str | None, int]) -> dict[int, str]:
     touched: dict[str, list[_Touch]] = {}
     for place, part in enumerate(parts):
-        piece = part.piece
+        piece = part.content
         if piece.kind not in _RESULTS or piece.failed or piece.path is None:
             continue
         call = calls.get(piece.tool_use_id)
         if call is not None:
-            asked = range_of(parts[call].piece.text)
+            asked = range_of(parts[call].content.text)
             touched.setdefault(piece.path, []).append(_Touch(place, piece.name, part.line, asked))
     found: dict[int, str] = {}
     for touches in touched.values():
@@ -84,7 +84,7 @@ def _files(parts: Sequence[Part], calls: dict[str | None, int]) -> dict[int, str
             if why and touch.tool == _READ:
                 found[touch.place] = why
             elif why and touch.tool == _WRITE:
-                found[calls[parts[touch.place].piece.tool_use_id]] = why
+                found[calls[parts[touch.place].content.tool_use_id]] = why
     return found
 
 
@@ -113,13 +113,13 @@ def _same_call(parts: Sequence[Part], calls: dict[str | None, int]) -> dict[int,
     last: dict[tuple[str, str], Part] = {}
     for place in range(len(parts) - 1, -1, -1):
         part = parts[place]
-        call = calls.get(part.piece.tool_use_id)
-        if part.piece.kind not in _RESULTS or call is None:
+        call = calls.get(part.content.tool_use_id)
+        if part.content.kind not in _RESULTS or call is None:
             continue
-        asked = (part.piece.name, parts[call].piece.text)
+        asked = (part.content.name, parts[call].content.text)
         if asked in last:
             found[place] = f"same call again at line {last[asked].line}"
-        elif not part.piece.failed:
+        elif not part.content.failed:
             last[asked] = part
     return found
 
@@ -128,7 +128,7 @@ def _same_text(parts: Sequence[Part]) -> dict[int, str]:
     found: dict[int, str] = {}
     last: dict[str, Part] = {}
     for place in range(len(parts) - 1, -1, -1):
-        piece = parts[place].piece
+        piece = parts[place].content
         if piece.kind not in _REPEATED or len(piece.text) < SAME_TEXT_CHARS:
             continue
         if piece.text in last:

@@ -18,12 +18,12 @@ class TextCount(msgspec.Struct, frozen=True):
     """A text's tokens, before a factor that was learnt on this machine."""
 
     kind: ContentKind
-    plain: int
+    base: int
     """By cl100k_base itself."""
     older: int
     newer: int
 
-    def of(self, tokenizer: Tokenizer) -> int:
+    def for_tokenizer(self, tokenizer: Tokenizer) -> int:
         """Give the tokens that a generation of tokenizers makes of it."""
         return self.older if tokenizer is Tokenizer.OLDER else self.newer
 

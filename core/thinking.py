@@ -44,17 +44,17 @@ def without_dropped(entries: Sequence[Entry], model: str | None) -> list[Entry]:
         _without_thinking(each) if place < last or is_of_another(each, model) else each
         for place, each in enumerate(entries)
     ]
-    return [each for each in kept if each.pieces]
+    return [each for each in kept if each.parts]
 
 
 def _is_prompt(entry: Entry) -> bool:
-    return entry.role is Role.USER and any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
+    return entry.role is Role.USER and any(piece.kind is PieceKind.PROMPT for piece in entry.parts)
 
 
 def _without_thinking(entry: Entry) -> Entry:
-    if not any(piece.kind is PieceKind.THINKING for piece in entry.pieces):
+    if not any(piece.kind is PieceKind.THINKING for piece in entry.parts):
         return entry
     return replace(
         entry,
-        pieces=tuple(piece for piece in entry.pieces if piece.kind is not PieceKind.THINKING),
+        parts=tuple(piece for piece in entry.parts if piece.kind is not PieceKind.THINKING),
     )

@@ -122,7 +122,7 @@ def _answers(entries: Iterable[Entry]) -> tuple[list[_Answer], list[tuple[Piece,
     for entry in entries:
         if entry.hidden:
             continue
-        pieces = [(piece, entry.line) for piece in entry.pieces]
+        pieces = [(piece, entry.line) for piece in entry.parts]
         if entry.role is not Role.ASSISTANT:
             waiting += [each for each in pieces if each[0].kind is not PieceKind.SUMMARY]
             continue

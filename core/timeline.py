@@ -29,7 +29,7 @@ Turn = timeline_queries.AnswerRow
 class Cut(msgspec.Struct, frozen=True):
     """A compaction."""
 
-    turn: int
+    turns_before: int
     """How many turns stand before it."""
     at: int | None
     pre_tokens: int | None
@@ -38,13 +38,15 @@ class Cut(msgspec.Struct, frozen=True):
     uuid: str
     next_tokens: int | None = None
     """What the first answer after it held; None while there is none."""
-    left_tokens: int | None = None
+    estimated_next_tokens: int | None = None
     """Estimate of that, with system prompt and tools, while there is none."""
 
     @property
-    def estimate(self) -> int | None:
+    def next_estimate(self) -> int | None:
         """What is known of the next request before its answer."""
-        return self.post_tokens if self.left_tokens is None else self.left_tokens
+        return (
+            self.post_tokens if self.estimated_next_tokens is None else self.estimated_next_tokens
+        )
 
 
 class MarkKind(StrEnum):
@@ -95,13 +97,13 @@ class Timeline(msgspec.Struct, frozen=True):
 
     turns: tuple[Turn, ...]
     window: int
-    cuts: tuple[Cut, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    lines: tuple[Line, ...] = LINES
+    compactions: tuple[Cut, ...] = ()
+    events: tuple[Mark, ...] = ()
+    thresholds: tuple[Line, ...] = LINES
     """Where the levels begin, as ratios of the window."""
     trigger: int | None = None
     """Where the client compacts by itself; None where it does not, or nobody knows."""
-    ends_resting: bool = False
+    ends_with_current: bool = False
     """The last turn is none: it stands for what is in context since a compaction, or since the
     client went back or cleared something, which no answer follows."""
 
@@ -111,25 +113,25 @@ class Timeline(msgspec.Struct, frozen=True):
 
     def level(self, turn: int) -> Level | None:
         """Name the level that a turn had reached."""
-        return level_of(self.ratio(turn), self.lines)
+        return level_of(self.ratio(turn), self.thresholds)
 
     def growth(self, turn: int) -> int | None:
         """Tokens more than the turn before saw; after a compaction, than it left.
 
         None where there is nothing to compare with.
         """
-        cut = self.cut_before(turn)
+        cut = self.compaction_before(turn)
         before = self.turns[turn - 1].tokens if turn else None
         base = before if cut is None else cut.post_tokens
         return None if base is None else self.turns[turn].tokens - base
 
-    def cut_before(self, turn: int) -> Cut | None:
+    def compaction_before(self, turn: int) -> Cut | None:
         """Find the compaction between a turn and the one before it, the last of several."""
-        return next((cut for cut in reversed(self.cuts) if cut.turn == turn), None)
+        return next((cut for cut in reversed(self.compactions) if cut.turns_before == turn), None)
 
-    def marks_of(self, turn: int) -> tuple[Mark, ...]:
+    def events_at(self, turn: int) -> tuple[Mark, ...]:
         """List what happened at a turn, in its order."""
-        return tuple(mark for mark in self.marks if mark.turn == turn)
+        return tuple(mark for mark in self.events if mark.turn == turn)
 
 
 class Bucket(msgspec.Struct, frozen=True, gc=False):
@@ -142,39 +144,39 @@ class Bucket(msgspec.Struct, frozen=True, gc=False):
     """Most that one of them saw, in tokens."""
 
 
-def buckets(timeline: Timeline, start: int, stop: int, places: int) -> list[Bucket]:
+def buckets(timeline: Timeline, start: int, stop: int, count: int) -> list[Bucket]:
     """Put the turns from `start` to before `stop` into so many places, none left out.
 
     The largest of a place stands for it, so that no peak is lost. Where there are fewer turns
     than places, a turn has several.
     """
     span = stop - start
-    if span < 1 or places < 1:
+    if span < 1 or count < 1:
         return []
     found = []
     turns = timeline.turns
-    for place in range(places):
-        first = start + place * span // places
-        last = max(first, start + (place + 1) * span // places - 1)
+    for place in range(count):
+        first = start + place * span // count
+        last = max(first, start + (place + 1) * span // count - 1)
         peak = max(turn.tokens for turn in turns[first : last + 1])
         found.append(Bucket(first, last, peak))
     return found
 
 
-def continues(timeline: Timeline, before: Timeline) -> bool:
+def continues(timeline: Timeline, previous: Timeline) -> bool:
     """Say whether a timeline begins with all turns of the one that was read before."""
-    count = len(before.turns)
-    return timeline.turns[: count - 1] == before.turns[: count - 1] and (
-        not count or (len(timeline.turns) >= count and _is_same(timeline, before, count - 1))
+    count = len(previous.turns)
+    return timeline.turns[: count - 1] == previous.turns[: count - 1] and (
+        not count or (len(timeline.turns) >= count and _is_same(timeline, previous, count - 1))
     )
 
 
 def _is_same(timeline: Timeline, before: Timeline, place: int) -> bool:
-    return timeline.turns[place].mark == before.turns[place].mark
+    return timeline.turns[place].message_id == before.turns[place].message_id
 
 
 def settled(
-    timeline: Timeline, now: Context | None = None, known_to: int | None = None
+    timeline: Timeline, current: Context | None = None, known_to: int | None = None
 ) -> Timeline:
     """Let a timeline end with what is in context now.
 
@@ -182,19 +184,19 @@ def settled(
     the client went back, or cleared something, it is what `now` holds, which knows of nothing
     later than `known_to`.
     """
-    cut = timeline.cuts[-1] if timeline.cuts else None
+    cut = timeline.compactions[-1] if timeline.compactions else None
     last = timeline.turns[-1] if timeline.turns else None
-    if cut is not None and cut.turn >= len(timeline.turns):
-        if cut.estimate is None:
+    if cut is not None and cut.turns_before >= len(timeline.turns):
+        if cut.next_estimate is None:
             return timeline
-        return _resting(timeline, cut.estimate, cut.at, mark=cut.uuid, is_estimate=True)
-    tokens = now.tokens if now else None
-    if now is None or last is None or tokens is None or tokens == last.tokens:
+        return _resting(timeline, cut.next_estimate, cut.at, mark=cut.uuid, is_estimate=True)
+    tokens = current.tokens if current else None
+    if current is None or last is None or tokens is None or tokens == last.tokens:
         return timeline
     if known_to is None or (last.at or 0) > known_to:
         return timeline
-    estimated = now.state is ContextState.ESTIMATED
-    return _resting(timeline, tokens, None, mark=f"{last.mark} now", is_estimate=estimated)
+    estimated = current.state is ContextState.ESTIMATED
+    return _resting(timeline, tokens, None, mark=f"{last.message_id} now", is_estimate=estimated)
 
 
 def _resting(
@@ -204,23 +206,23 @@ def _resting(
     rest = Turn(
         offset=last.offset if last else 0,
         last_offset=last.last_offset if last else 0,
-        mark=mark,
+        message_id=mark,
         at=at,
         model=last.model if last else "",
         tokens=tokens,
         output_tokens=0,
-        calls=0,
-        lowered=int(is_estimate),
+        tool_calls=0,
+        is_estimate=int(is_estimate),
     )
-    return replace(timeline, turns=(*timeline.turns, rest), ends_resting=True)
+    return replace(timeline, turns=(*timeline.turns, rest), ends_with_current=True)
 
 
 def read_timeline(
     db: sqlite3.Connection,
     owner: tuple[str, str | None],
     context: Context,
-    failed: Collection[str] = (),
-    before: Timeline | None = None,
+    noncompliant: Collection[str] = (),
+    previous: Timeline | None = None,
 ) -> Timeline:
     """Read the timeline of a session, or of one of its agents, against its context's window.
 
@@ -228,7 +230,7 @@ def read_timeline(
     was read `before` only what came since is read.
     """
     session_id, agent_id = owner
-    turns = _turns(db, session_id, agent_id, before)
+    turns = _turns(db, session_id, agent_id, previous)
     places = _Places(turns)
     cuts = tuple(
         Cut(
@@ -239,12 +241,12 @@ def read_timeline(
             row.trigger,
             row.uuid,
             row.next_tokens,
-            row.left_tokens,
+            row.estimated_next_tokens,
         )
         for row in timeline_queries.cuts(db, session_id, agent_id)
     )
     marks = [
-        *_agents(db, owner, failed, places),
+        *_agents(db, owner, noncompliant, places),
         *_warnings(db, owner, places),
         *_refusals(db, owner, places),
         *_clearings(db, owner, places),
@@ -253,9 +255,9 @@ def read_timeline(
     return Timeline(
         turns=turns,
         window=context.window.tokens,
-        cuts=cuts,
-        marks=tuple(sorted(marks, key=lambda mark: (mark.turn, mark.at or 0))),
-        lines=context.lines,
+        compactions=cuts,
+        events=tuple(sorted(marks, key=lambda mark: (mark.turn, mark.at or 0))),
+        thresholds=context.thresholds,
         trigger=context.trigger.tokens if context.trigger else None,
     )
 
@@ -267,7 +269,7 @@ def _turns(
     if known:
         more = timeline_queries.answers(db, session_id, agent_id, known[-1].offset)
         # The last one may have grown; another in its place is of a file that was written anew.
-        if more and more[0].mark == known[-1].mark:
+        if more and more[0].message_id == known[-1].message_id:
             return (*known[:-1], *more)
     return tuple(timeline_queries.answers(db, session_id, agent_id))
 

@@ -68,23 +68,23 @@ def tell(
                 forgotten=forgotten(lost),
                 refill=None if begin is None else find_refill(segment.entries, segment.boundary),
                 cleared_results=len(new),
-                is_known=segment.is_told,
+                is_known=segment.has_history,
             ),
         )
         begin = end
 
 
-def pack(told: Told) -> str:
+def pack(report: Told) -> str:
     """Write it as the store keeps it."""
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(report).decode()
 
 
-def unpack(kept: str | None) -> Told | None:
+def unpack(stored: str | None) -> Told | None:
     """Read it as the store keeps it; None where nothing is told yet, or by newer rules."""
-    if kept is None:
+    if stored is None:
         return None
     try:
-        return _told.decode(kept)
+        return _told.decode(stored)
     except msgspec.DecodeError:
         return None
 

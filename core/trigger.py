@@ -33,7 +33,7 @@ class Trigger(msgspec.Struct, frozen=True):
 
     tokens: int | None
     source: Source
-    contradicted: tuple[Claim, ...] = ()
+    contradicting: tuple[Claim, ...] = ()
     """Weaker evidence that says another size."""
 
     @property
@@ -73,16 +73,16 @@ class TriggerEvidence(msgspec.Struct, frozen=True):
     version: Version | None
     window: int
     """Tokens."""
-    setup: ClientSetup = NOTHING_SET
-    declared: int | None = None
+    config: ClientSetup = NOTHING_SET
+    declared_window: int | None = None
     """Tokens; an agent's definition ends its window here, if that is earlier."""
-    own: tuple[Compacted, ...] = ()
+    own_compactions: tuple[Compacted, ...] = ()
     """Automatic compactions of this session with this window."""
     report: Claim | None = None
     """What `/context` drew in this session."""
-    others: tuple[Compacted, ...] = ()
+    other_compactions: tuple[Compacted, ...] = ()
     """Those of other sessions of this model and version."""
-    counter: int = 0
+    answer_tokens: int = 0
     """Tokens that the last answer saw: what it has passed by is no trigger any more."""
 
 
@@ -94,11 +94,11 @@ def find_trigger(evidence: TriggerEvidence) -> Trigger:
     """
     verdict = decide(list(trigger_claims(evidence)))
     winner = verdict.winner
-    return Trigger(winner.tokens, winner.source, verdict.contradicted)
+    return Trigger(winner.tokens, winner.source, verdict.contradicting)
 
 
 def trigger_tokens(
-    window: int, setup: ClientSetup, model: str | None, version: Version | None
+    window: int, config: ClientSetup, model: str | None, version: Version | None
 ) -> int:
     """Tokens at which an armed client compacts: window - min(max output, 20,000) - 13,000.
 
@@ -108,11 +108,11 @@ def trigger_tokens(
     if version and version < OLD_RESERVE_BEFORE:
         reserve = OLD_RESERVE
     else:
-        reserve = min(setup.max_output or max_output(model), RESERVE)
+        reserve = min(config.max_output or max_output(model), RESERVE)
     effective = window - reserve
     tokens = effective - BUFFER
-    if setup.percent:
-        tokens = min(int(effective * setup.percent.value / 100), tokens)
+    if config.percent:
+        tokens = min(int(effective * config.percent.value / 100), tokens)
     return max(tokens, 0)
 
 
@@ -152,24 +152,27 @@ def fits(observed: Iterable[Compacted], tokens: int) -> bool:
 
 def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
     """Give what is claimed of the trigger, in tokens, the strongest first."""
-    setup, window = evidence.setup, evidence.window
+    setup, window = evidence.config, evidence.window
     expected = _tokens(evidence, window)
     causes: tuple[int, ...] = (expected,)
-    if setup.switched_off:
-        yield Claim(None, setup.switched_off)
+    if setup.disabled_by:
+        yield Claim(None, setup.disabled_by)
     elif declared := _declared(evidence):
         ends = _tokens(evidence, min(window, declared.tokens or window))
         yield Claim(ends, declared.source)
         # A compaction at the declared trigger confirms it.
         causes = (ends, expected)
-    own = learn(evidence.own, causes, window)
-    if own and own >= evidence.counter:
+    own = learn(evidence.own_compactions, causes, window)
+    if own and own >= evidence.answer_tokens:
         yield Claim(own, Source.SESSION_COMPACTION)
-    elif never_armed(evidence.own, expected, window):
+    elif never_armed(evidence.own_compactions, expected, window):
         yield Claim(None, Source.SESSION_COMPACTION)
-    if evidence.report and (evidence.report.tokens or evidence.counter) >= evidence.counter:
+    if (
+        evidence.report
+        and (evidence.report.tokens or evidence.answer_tokens) >= evidence.answer_tokens
+    ):
         yield evidence.report
-    if others := learn(evidence.others, (expected,), window):
+    if others := learn(evidence.other_compactions, (expected,), window):
         yield Claim(others, Source.OTHER_SESSIONS)
     armed = is_armed(evidence.model, evidence.version, window)
     yield Claim(expected if armed else None, Source.TABLE)
@@ -177,11 +180,11 @@ def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
 
 def _declared(evidence: TriggerEvidence) -> Claim | None:
     """Find where somebody ends the window; an agent's definition can only lower it."""
-    window, declared = evidence.setup.window, evidence.declared
+    window, declared = evidence.config.window, evidence.declared_window
     if declared and (window is None or declared < (window.tokens or 0)):
         return Claim(declared, Source.DEFINITION)
     return window
 
 
 def _tokens(evidence: TriggerEvidence, window: int) -> int:
-    return trigger_tokens(window, evidence.setup, evidence.model, evidence.version)
+    return trigger_tokens(window, evidence.config, evidence.model, evidence.version)

@@ -35,7 +35,7 @@ def batches(
 
     In all sessions, or in those named.
     """
-    floors = [policy.floor for policy in policies.all]
+    floors = [policy.lowest_threshold_tokens for policy in policies.all]
     known = [floor for floor in floors if floor is not None]
     if not known:
         return []

@@ -38,13 +38,13 @@ def locks_folder() -> Path:
 
 
 @contextmanager
-def user_lock(kind: str, place: Path, name: str = "", wait_s: float = 0.0) -> Iterator[None]:
+def user_lock(kind: str, path: Path, name: str = "", wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock of a file or folder, however it is named; `name` is of what in it.
 
     Raises HeldError where somebody holds it for longer than `wait_s` seconds, OSError where the
     lock's file cannot be used.
     """
-    of = f"{place.resolve()}\0{name}".encode("utf-8", "surrogateescape")
+    of = f"{path.resolve()}\0{name}".encode("utf-8", "surrogateescape")
     mark = hashlib.blake2b(of, digest_size=12).hexdigest()
     folder = locks_folder()
     folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)

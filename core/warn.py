@@ -47,7 +47,7 @@ def judge(db: sqlite3.Connection, policies: Policies, batch: Batch, now_ms: int)
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
         session = sessions.get(each.session_id)
-        policy = policies.of(session.project_root if session else None)
+        policy = policies.for_project(session.project_root if session else None)
         said = _Said(logged.get(key, []), stands.get(key))
         judged = _judge_context(db, key, each.context, policy, said)
         if judged:
@@ -84,9 +84,9 @@ def _judge_context(
     rows = _unjudged(db, key, before.stand)
     if not rows:
         return None
-    rearm, lines = policy.rearm, context.lines if policy.warns else ()
+    rearm, lines = policy.rearm, context.thresholds if policy.warns else ()
     lows = [line.at for line in lines]
-    lows += [each.line.at for each in said if each.cleared_by is None]
+    lows += [each.placed_threshold.at for each in said if each.cleared_by is None]
     least = (min(lows, default=0.0) - (rearm.hysteresis or 0.0)) * window
     points = [_point(row, window) for row in _that_matter(rows, least)]
     found = find_warnings(points, lines, rearm, said)
@@ -94,8 +94,8 @@ def _judge_context(
         session_id=key[0],
         agent_id=key[1],
         window_tokens=window,
-        last=_point(rows[-1], window),
-        new=tuple(found[len(said) :]),
+        last_point=_point(rows[-1], window),
+        new_warnings=tuple(found[len(said) :]),
         cleared=tuple(
             (row.warning_id, now.cleared_by)
             for row, earlier, now in zip(before.rows, said, found, strict=False)
@@ -109,7 +109,7 @@ def _that_matter(rows: list[FillRow], least: float) -> Iterable[FillRow]:
     was_low = False
     for row in rows:
         is_low = row.tokens is not None and row.tokens < least
-        if row.compacted or not (is_low and was_low):
+        if row.is_compaction or not (is_low and was_low):
             yield row
         was_low = is_low
 
@@ -136,7 +136,7 @@ def _point(row: FillRow, window: int) -> Point:
     return Point(
         at=row.at,
         ratio=None if row.tokens is None else row.tokens / window,
-        compacted=bool(row.compacted),
+        compacted=bool(row.is_compaction),
         tokens=row.tokens,
         mark=row.mark,
         path=row.path,

@@ -23,7 +23,7 @@ class ContextWarning(msgspec.Struct, frozen=True):
     session_id: str
     agent_id: str | None
     warning: LevelWarning
-    number: int = 0
+    log_id: int = 0
     """Its place in the log; a later one is higher."""
 
 

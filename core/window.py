@@ -22,7 +22,7 @@ class Window(msgspec.Struct, frozen=True):
 
     tokens: int
     source: Source
-    contradicted: tuple[Claim, ...] = ()
+    contradicting: tuple[Claim, ...] = ()
     """Weaker evidence that says another size."""
 
     @property
@@ -38,7 +38,7 @@ class WindowEvidence(msgspec.Struct, frozen=True):
     asked_model: str | None = None
     """The same with its mark for a large window, where the session was asked for it."""
     version: Version | None = None
-    setup: ClientSetup = NOTHING_SET
+    config: ClientSetup = NOTHING_SET
     policy_tokens: int | None = None
     """What a person sets for this model: above all evidence (T-26)."""
     plugin_tokens: int | None = None
@@ -61,7 +61,7 @@ def find_window(evidence: WindowEvidence) -> Window:
     """Decide the window in tokens by the strongest claim."""
     verdict = decide(window_claims(evidence))
     winner = verdict.winner
-    return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicted)
+    return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicting)
 
 
 def window_claims(evidence: WindowEvidence) -> list[Claim]:
@@ -114,8 +114,8 @@ def asked_large(asked: str | None, model: str | None) -> str | None:
 
 
 def _by_setup(evidence: WindowEvidence) -> Claim | None:
-    setup, asked = evidence.setup, evidence.asked_model or evidence.model
-    if setup.large_disabled and table_window(asked, evidence.version) == LARGE_WINDOW:
-        return Claim(SMALL_WINDOW, setup.large_disabled)
+    setup, asked = evidence.config, evidence.asked_model or evidence.model
+    if setup.large_window_disabled_by and table_window(asked, evidence.version) == LARGE_WINDOW:
+        return Claim(SMALL_WINDOW, setup.large_window_disabled_by)
     # Of a model that it knows the client believes no variable (seen in 2.1.329).
     return setup.max_context if known_model(evidence.model) is None else None

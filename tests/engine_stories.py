@@ -254,13 +254,13 @@ class Story:
             head = self._head(path)
             self._require(found.startswith(head), f"{when}: neither before nor after")
             self._require_lines(found[len(head) :], self.written[path], when)
-        left = [*self.path.parent.glob(".*"), *self.subject.state.rglob(".*")]
+        left = [*self.path.parent.glob(".*"), *self.subject.state_folder.rglob(".*")]
         self._require(not left, f"{when}: left over: {left}")
         names = {path.stem for path in self.path.parent.iterdir()}
         mine = {self.path.stem, self.target.stem}
         self._require(names <= mine, f"{when}: {names - mine} left over")
-        backups = Backups(self.subject.state)
-        self._require(all(map(backups.is_whole, self.needed)), f"{when}: a way back is gone")
+        backups = Backups(self.subject.state_folder)
+        self._require(all(map(backups.is_intact, self.needed)), f"{when}: a way back is gone")
 
     def _require_lines(self, tail: bytes, written: list[bytes], when: str) -> None:
         for line in written:
@@ -295,7 +295,7 @@ class Story:
 
     def _settle(self) -> None:
         with locked(self.subject, SESSION):
-            settle(self.subject.state, SESSION, self.path, self.target)
+            settle(self.subject.state_folder, SESSION, self.path, self.target)
 
     def _finish(self) -> None:
         """The next command works, and in the end everything is as it was."""
@@ -320,7 +320,7 @@ class Story:
         return {key: frozenset(each.undone) for key, each in self.layers.items()}
 
     def _own_receipts(self) -> list[Receipt]:
-        found = Receipts(self.subject.state).all()
+        found = Receipts(self.subject.state_folder).all()
         return [each for each in found if each.session_id == SESSION]
 
     def _head(self, target: Path, more: Layer | None = None) -> bytes:
@@ -385,11 +385,11 @@ class Story:
 
     def _put_old_receipts(self) -> None:
         """Changes of another session, long ago: of one the copy is the only way back."""
-        backups, receipts = Backups(self.subject.state), Receipts(self.subject.state)
+        backups, receipts = Backups(self.subject.state_folder), Receipts(self.subject.state_folder)
         with Faults().armed():
             for number in range(PER_SESSION + 3):
                 data = b'{"old":%d}\n' % number
-                name = backups.keep([data], "other")
+                name = backups.put([data], "other")
                 done = plan_of(data, [operation(line=1)], "other")
                 is_needed = number == 1
                 version = Version("0" * 64, 1, () if is_needed else (0,))

@@ -235,7 +235,7 @@ class _Ear(Recorder):
         super().__init__()
         self.writer = writer
 
-    def changed(self, changed: Changed) -> None:
+    def on_change(self, change: Changed) -> None:
         self.writer._live_on()
 
 
@@ -280,9 +280,9 @@ class Folder:
     def _told(self, file: str, _: None) -> None:
         # What the system tells of: files that are known, and folders that hold others.
         path = self.claude.projects / file
-        if self.collector.knows(file):
-            self.collector.take_paths([path])
-        self.collector.look_below(path.parent)
+        if self.collector.is_known(file):
+            self.collector.index_paths([path])
+        self.collector.scan_below(path.parent)
 
     def _kill(self, _: str, steps: int) -> None:
         self._writer.steps_left = steps

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .worked import Session
 
 COUNTERS = Estimator({})
-SHORT = Protection(tool_turns=2, tail_tokens=1_000)
+SHORT = Protection(min_turns=2, min_tail_tokens=1_000)
 """A tail that short stories have."""
 
 
@@ -33,7 +33,7 @@ SHORT = Protection(tool_turns=2, tail_tokens=1_000)
 def view_of(path: Path, protection: Protection = SHORT) -> Iterator[View]:
     """What strategies see of a transcript."""
     with open_lines(path) as file:
-        yield read_view(path, file, file.scan(), entries_from, COUNTERS.of, protection)
+        yield read_view(path, file, file.scan(), entries_from, COUNTERS.for_model, protection)
 
 
 def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
@@ -42,7 +42,7 @@ def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
     chosen = named(strategy)
     assert chosen is not None
     with view_of(path) as view:
-        found = list(chosen.find(view))
+        found = list(chosen.find_operations(view))
     for operation in found:
         assert operation.strategy == strategy
         assert operation.level is chosen.level
@@ -56,7 +56,7 @@ def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
     again = folder / "again.jsonl"
     again.write_bytes(after)
     with view_of(again) as view:
-        assert list(chosen.find(view)) == []
+        assert list(chosen.find_operations(view)) == []
     return found
 
 
@@ -65,7 +65,13 @@ def plan_of(
 ) -> Plan:
     """A plan for a transcript."""
     return plan_transcript(
-        "s", path, entries_from, COUNTERS.of, aim=aim, protection=protection, live=live
+        "s",
+        path,
+        entries_from,
+        COUNTERS.for_model,
+        options=aim,
+        protection=protection,
+        open_in=live,
     )
 
 
@@ -78,7 +84,7 @@ def tokens_of(data: bytes, folder: Path) -> int:
     path = folder / "counted.jsonl"
     path.write_bytes(data)
     with view_of(path) as view:
-        return sum(each.tokens for each in view.slots if each.piece.kind != "thinking")
+        return sum(each.tokens for each in view.blocks if each.part.kind != "thinking")
 
 
 def freed_by(operations: Iterable[Operation]) -> int:

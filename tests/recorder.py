@@ -20,22 +20,22 @@ class Recorder:
         self.notices: list[Trouble] = []
         self.scans = 0
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         self.progress.append(progress)
 
-    def changed(self, changed: Changed) -> None:
-        self.changes.append(changed)
+    def on_change(self, change: Changed) -> None:
+        self.changes.append(change)
 
-    def troubled(self, trouble: Trouble) -> None:
-        self.troubles.append(trouble)
+    def on_problem(self, problem: Trouble) -> None:
+        self.troubles.append(problem)
 
-    def eased(self, place: str) -> None:
-        self.ended.append(place)
+    def on_resolved(self, where: str) -> None:
+        self.ended.append(where)
 
-    def noted(self, notice: Trouble) -> None:
+    def on_notice(self, notice: Trouble) -> None:
         self.notices.append(notice)
 
-    def scanned(self) -> None:
+    def on_scan_finished(self) -> None:
         self.scans += 1
 
     @property

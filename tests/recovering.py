@@ -32,16 +32,16 @@ SETTINGS: Final = RecoverySettings()
 class Chars4:
     """Counts a token for every four characters."""
 
-    def tokens(self, piece: Piece) -> int:
-        return len(piece.text) // 4
+    def tokens(self, part: Piece) -> int:
+        return len(part.text) // 4
 
 
 class _Source:
     def __init__(self, path: Path) -> None:
         self._data = path.read_bytes()
 
-    def read(self, line: Line) -> bytes:
-        return self._data[line.offset : line.offset + line.length]
+    def read_line(self, line: Line) -> bytes:
+        return self._data[line.offset : line.offset + line.content_bytes]
 
 
 def chain(*lines: made.JsonLine) -> list[made.JsonLine]:
@@ -69,7 +69,7 @@ def view_of(path: Path, model: str | None = made.MODEL) -> View:
     ]
     slots: list[Slot] = []
     for entry in project(read_conversation(path)):
-        for piece in entry.pieces:
+        for piece in entry.parts:
             tokens = Chars4().tokens(piece)
             position = sum(each.tokens for each in slots)
             chars = len(piece.text)

@@ -24,7 +24,7 @@ JsonLine = dict[str, Any]
 
 LONG_AGO_S: Final = 1_700_000_000
 
-AT_ONCE: Final = Patience(idle=120, quiet=0.001, at_most=0.05)
+AT_ONCE: Final = Patience(idle_s=120, quiet_s=0.001, max_wait_s=0.05)
 
 
 def turns(count: int, result_chars: int = 900) -> list[JsonLine]:
@@ -86,10 +86,10 @@ def subject_of(transcript: Path, root: Path) -> Subject:
         session_id=transcript.stem,
         transcript=transcript,
         cwd="/home/dev/proj",
-        state=root / "state",
-        read=read_conversation,
-        held_by=lambda _: None,
-        patience=AT_ONCE,
+        state_folder=root / "state",
+        read_entries=read_conversation,
+        find_holder=lambda _: None,
+        wait_times=AT_ONCE,
     )
 
 
@@ -131,6 +131,6 @@ def result_lines(lines: Sequence[JsonLine]) -> list[int]:
 def said(path: Path) -> list[tuple[str | None, tuple[str, ...]]]:
     """What would be sent: the lines and their texts."""
     return [
-        (each.uuid, tuple(piece.text for piece in each.pieces))
+        (each.uuid, tuple(piece.text for piece in each.parts))
         for each in project(read_conversation(path))
     ]

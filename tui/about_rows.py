@@ -47,7 +47,7 @@ NO_WARNINGS: Final = (
 
 def warnings_listing(found: Sequence[ContextWarning], width: int, now_ms: int) -> Listing:
     """List what was reached, the newest first."""
-    rows = tuple(Row(str(one.number), _warning(one, width, now_ms)) for one in reversed(found))
+    rows = tuple(Row(str(one.log_id), _warning(one, width, now_ms)) for one in reversed(found))
     standing = sum(1 for one in found if one.warning.cleared_by is None)
     head = quiet(f"{len(rows)} reached, {standing} standing; ⏎ goes to the turn")
     return Listing(rows, head, NO_WARNINGS)
@@ -55,7 +55,7 @@ def warnings_listing(found: Sequence[ContextWarning], width: int, now_ms: int) -
 
 def warning_of(found: Sequence[ContextWarning], key: str) -> ContextWarning | None:
     """Find the warning that a row is of."""
-    return next((one for one in found if str(one.number) == key), None)
+    return next((one for one in found if str(one.log_id) == key), None)
 
 
 def warning_detail(one: ContextWarning, now_ms: int) -> Content:
@@ -128,7 +128,7 @@ def about_facts(session: Session, now_ms: int) -> list[tuple[str, str, str]]:
 
 
 def _activity(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
-    if session.live and session.doing is not None:
+    if session.live and session.activity is not None:
         yield "does", f"{doing_words(session, DOING_CELLS)}, for {shown_age(session, now_ms)}"
     # Each is a list of the same words from long to short.
     for label, words in (
@@ -147,7 +147,7 @@ def status_words(session: Session) -> str:
 
 def outlook_words(session: Session) -> Iterator[tuple[str, str]]:
     """Say how many turns are left, to the compaction and to the next level."""
-    end, ahead = session.outlook.end, session.outlook.ahead
+    end, ahead = session.outlook.end, session.outlook.next_threshold
     trigger = session.context.trigger
     if end:
         where = "compaction" if trigger and trigger.tokens else "the window's end"
@@ -172,7 +172,7 @@ def _left(forecast: Forecast) -> str:
 
 
 def _agents(session: Session) -> str:
-    failed = session.agents_failed
+    failed = session.agents_noncompliant
     return f"{session.agents}, {failed} not compliant" if failed else str(session.agents)
 
 

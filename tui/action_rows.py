@@ -28,15 +28,17 @@ def head_line(width: int) -> Content:
     )
 
 
-def action_line(action: Action, title: str, said: str | None, now_ms: int, width: int) -> Content:
+def action_line(
+    action: Action, title: str, check_result: str | None, now_ms: int, width: int
+) -> Content:
     """Write a row; `said` is how it stands where that was tried out."""
-    freed = "–" if action.tokens is None else f"≈ {tokens(action.tokens)}"
-    state = said or action.state
-    by = "" if action.by in {"you", ""} else f" (by itself: {action.by})"
+    freed = "–" if action.freed_tokens is None else f"≈ {tokens(action.freed_tokens)}"
+    state = check_result or action.state
+    by = "" if action.requested_by in {"you", ""} else f" (by itself: {action.requested_by})"
     words = _laid_out(
         age(now_ms - action.at), title, action.mode, f"{action.what}{by}", freed, state, width
     )
-    stands = action.why_not is None
+    stands = action.undo_obstacle is None
     return Content.styled(words, "$foreground" if stands else "$quiet")
 
 
@@ -48,7 +50,15 @@ def select_actions(
 
     def said(each: Action) -> str:
         title = titles.get(each.session_id or "", "")
-        parts = (title, each.session_id, each.receipt_id, each.mode, each.what, each.by, each.state)
+        parts = (
+            title,
+            each.session_id,
+            each.receipt_id,
+            each.mode,
+            each.what,
+            each.requested_by,
+            each.state,
+        )
         return " ".join(part for part in parts if part).lower()
 
     return [each for each in actions if all(word in said(each) for word in wanted)]

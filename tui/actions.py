@@ -32,14 +32,14 @@ class Action:
     session_id: str | None
     mode: str
     what: str
-    by: str
+    requested_by: str
     """"you", or why ctxtop did it by itself."""
-    tokens: int | None
-    bytes: int | None
+    freed_tokens: int | None
+    freed_bytes: int | None
     state: str
     receipt_id: str | None = None
     """Of what can be looked into, and taken back."""
-    why_not: str | None = None
+    undo_obstacle: str | None = None
     """What keeps it from being undone; None where nothing does."""
 
 
@@ -96,12 +96,12 @@ def _changed_session(receipt: Receipt, state: Path, *, is_recovery: bool) -> Act
         session_id=receipt.session_id,
         mode="recover" if is_recovery else MODES[receipt.mode],
         what=_what(receipt),
-        by=receipt.automatic or "you",
-        tokens=plan.before_tokens - plan.after_tokens,
-        bytes=plan.bytes_before - plan.bytes_after,
+        requested_by=receipt.automatic or "you",
+        freed_tokens=plan.before_tokens - plan.after_tokens,
+        freed_bytes=plan.bytes_before - plan.bytes_after,
         state="stands" if receipt.state is State.DONE else standing_of(receipt, state),
         receipt_id=receipt.receipt_id,
-        why_not=why_not_undoable(receipt, state),
+        undo_obstacle=why_not_undoable(receipt, state),
     )
 
 
@@ -118,11 +118,11 @@ def _unreadable(path: Path) -> Action:
         session_id=None,
         mode="?",
         what=f"{path.name} or its plan is damaged",
-        by="",
-        tokens=None,
-        bytes=None,
+        requested_by="",
+        freed_tokens=None,
+        freed_bytes=None,
         state="cannot be read",
-        why_not="put it back from a copy",
+        undo_obstacle="put it back from a copy",
     )
 
 
@@ -136,11 +136,11 @@ def _asked(request: AskedReceipt) -> Action:
         session_id=request.session_id,
         mode=f"/compact, {request.via}",
         what=request.why or _asked_what(request),
-        by="you",
-        tokens=freed,
-        bytes=None,
+        requested_by="you",
+        freed_tokens=freed,
+        freed_bytes=None,
         state=request.state,
-        why_not="Claude Code did it: ctxtop cannot take that back",
+        undo_obstacle="Claude Code did it: ctxtop cannot take that back",
     )
 
 
@@ -157,11 +157,11 @@ def _by_itself(run: AutomaticRun) -> Action:
         session_id=run.session_id,
         mode="by itself",
         what=run.outcome or "it is at work, or ctxtop was ended meanwhile",
-        by=run.reason,
-        tokens=None,
-        bytes=None,
+        requested_by=run.reason,
+        freed_tokens=None,
+        freed_bytes=None,
         state="done" if run.left_tokens is not None else "nothing written",
-        why_not="nothing of ctxtop's was written",
+        undo_obstacle="nothing of ctxtop's was written",
     )
 
 
@@ -184,9 +184,9 @@ def _installs(store: Path) -> Iterator[Action]:
             session_id=None,
             mode="hooks",
             what=f"{found.form}: {', '.join(found.features)} in {found.settings}",
-            by="you",
-            tokens=None,
-            bytes=None,
+            requested_by="you",
+            freed_tokens=None,
+            freed_bytes=None,
             state="stands",
-            why_not="`ctxtop hooks uninstall` takes it back",
+            undo_obstacle="`ctxtop hooks uninstall` takes it back",
         )

@@ -39,7 +39,7 @@ class Acts:
         self._app: Final = app
         self._running: Final[dict[str, str]] = {}
         # The client takes minutes: what else is to be written does not wait for it.
-        self._asks: Final = Worker("ctxtop asks", app.post_message)
+        self._client_worker: Final = Worker("ctxtop asks", app.post_message)
 
     def running(self, session_id: str) -> str | None:
         """Say what is being done to a session; None where nothing is."""
@@ -50,8 +50,8 @@ class Acts:
         session: Session,
         plan: Plan,
         mode: Mode,
-        hear: Callable[[Stage], None],
-        done: Callable[[Receipt | NotDone | Trouble], None],
+        on_stage: Callable[[Stage], None],
+        on_done: Callable[[Receipt | NotDone | Trouble], None],
     ) -> None:
         """Carry a plan out; `hear` is told each stage, `done` how it ended."""
         from .applying import apply
@@ -60,7 +60,7 @@ class Acts:
         app = self._app
 
         def tell(stage: Stage) -> None:
-            app.works.tell(lambda: hear(stage))
+            app.works.tell(lambda: on_stage(stage))
 
         def take(found: Receipt | NotDone | Trouble) -> None:
             from ..core.compaction.receipts import Receipt
@@ -70,10 +70,10 @@ class Acts:
                 freed = found.plan.before_tokens - found.plan.after_tokens
                 checks = f"{len(found.verified)} checks passed; u takes it back"
                 how = f"{MODES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
-                self._tell_end(_named(session), how)
+                self._notify_end(_named(session), how)
             else:
-                self._tell_failure(_named(session), found)
-            done(found)
+                self._notify_failure(_named(session), found)
+            on_done(found)
 
         if self._begin(session, "it is being written"):
             app.works.do(lambda: apply(app.places, session, plan, mode, tell), take)
@@ -81,8 +81,8 @@ class Acts:
     def ask_client(
         self,
         session: Session,
-        words: str,
-        done: Callable[[Outcome | NotDone | Trouble], None],
+        instructions: str,
+        on_done: Callable[[Outcome | NotDone | Trouble], None],
     ) -> None:
         """Let the client compact a session; it may take minutes."""
         from .applying import ask_client
@@ -96,20 +96,20 @@ class Acts:
             if isinstance(found, Outcome):
                 sizes = f"{tokens(found.pre_tokens)} → {tokens(found.post_tokens)}"
                 how = f"compacted by Claude Code via {found.via.value}: {sizes}"
-                self._tell_end(_named(session), how)
+                self._notify_end(_named(session), how)
             else:
-                self._tell_failure(_named(session), found)
-            done(found)
+                self._notify_failure(_named(session), found)
+            on_done(found)
 
         if self._begin(session, "Claude Code was asked to /compact"):
-            self._tell(_named(session), "Claude Code was asked to /compact; it may take minutes")
-            self._asks.do(lambda: ask_client(app.places, session, words), take)
+            self._notify(_named(session), "Claude Code was asked to /compact; it may take minutes")
+            self._client_worker.do(lambda: ask_client(app.places, session, instructions), take)
 
-    def mend(
+    def recover(
         self,
         session: Session,
         confirmed: frozenset[Step],
-        done: Callable[[tuple[Recovery, Resumed | None] | NotDone | Trouble], None],
+        on_done: Callable[[tuple[Recovery, Resumed | None] | NotDone | Trouble], None],
     ) -> None:
         """Mend a session in a fork."""
         app = self._app
@@ -124,10 +124,10 @@ class Acts:
             if isinstance(found, tuple):
                 chosen = found[0].choice.chosen
                 step = chosen.step if chosen else "a step"
-                self._tell_end(_named(session), f"mended by {step} in a fork; u takes it back")
+                self._notify_end(_named(session), f"mended by {step} in a fork; u takes it back")
             else:
-                self._tell_failure(_named(session), found)
-            done(found)
+                self._notify_failure(_named(session), found)
+            on_done(found)
 
         if self._begin(session, "it is being mended"):
             app.works.do(work, take)
@@ -140,9 +140,9 @@ class Acts:
             from ..collectors.folder import Trouble
 
             if isinstance(found, Trouble):
-                self._tell_failure("undo", found)
+                self._notify_failure("undo", found)
             elif found is None:
-                self._tell("nothing to undo", "no receipt stands; R shows all")
+                self._notify("nothing to undo", "no receipt stands; R shows all")
             else:
                 self.undo(found, None, lambda _: None)
 
@@ -158,7 +158,7 @@ class Acts:
         self,
         receipt: Receipt,
         numbers: Collection[int] | None,
-        done: Callable[[Undone | NotDone | Trouble], None],
+        on_done: Callable[[Undone | NotDone | Trouble], None],
     ) -> None:
         """Say what will be taken back, and do it where that is confirmed."""
         from ..collectors.subjects import state_folder
@@ -166,15 +166,15 @@ class Acts:
         from .screens.confirm import ConfirmScreen
 
         app = self._app
-        title = self._title(receipt.session_id)
+        title = self._title_of(receipt.session_id)
 
         def answer(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
             if yes:
-                self._take_back(receipt, numbers, title, done)
+                self._undo(receipt, numbers, title, on_done)
 
         def ask(why_not: str | Trouble | None) -> None:
             if why_not is not None:
-                self._tell("cannot be undone", str(why_not), failed=True)
+                self._notify("cannot be undone", str(why_not), failed=True)
                 return
             what = Content(undo_words(receipt, numbers, title))
             app.push_screen(ConfirmScreen("Undo", what, "Take it back"), answer)
@@ -182,12 +182,12 @@ class Acts:
         state = state_folder(app.places.store)
         app.feed.lookup.ask(lambda _: why_not_undoable(receipt, state), ask)
 
-    def _take_back(
+    def _undo(
         self,
         receipt: Receipt,
         numbers: Collection[int] | None,
         title: str,
-        done: Callable[[Undone | NotDone | Trouble], None],
+        on_done: Callable[[Undone | NotDone | Trouble], None],
     ) -> None:
         from .applying import take_back
 
@@ -198,14 +198,14 @@ class Acts:
 
             if isinstance(found, Undone):
                 count = f"{len(found.undone)} of {len(receipt.plan.operations)} operations"
-                self._tell_end(title, f"took back {count}; receipt {receipt.receipt_id}")
+                self._notify_end(title, f"took back {count}; receipt {receipt.receipt_id}")
             else:
-                self._tell_failure(title, found)
-            done(found)
+                self._notify_failure(title, found)
+            on_done(found)
 
         app.works.do(lambda: take_back(app.places, receipt, numbers), take)
 
-    def _title(self, session_id: str) -> str:
+    def _title_of(self, session_id: str) -> str:
         sessions = self._app.view.sessions if self._app.view else ()
         titles = (each.title for each in sessions if each.session_id == session_id)
         return middle(next(titles, session_id[:8]), TITLE_CELLS)
@@ -213,12 +213,12 @@ class Acts:
     def _begin(self, session: Session, what: str) -> bool:
         running = self.running(session.session_id)
         if running is not None:
-            self._tell(_named(session), f"wait: {running}", failed=True)
+            self._notify(_named(session), f"wait: {running}", failed=True)
             return False
         self._running[session.session_id] = what
         return True
 
-    def _tell(self, title: str, words: str, *, failed: bool = False) -> None:
+    def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
         self._app.notify(
             one_line(words),
             title=one_line(title),
@@ -227,14 +227,14 @@ class Acts:
             markup=False,
         )
 
-    def _tell_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        self._tell(title, words, failed=failed)
+    def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
+        self._notify(title, words, failed=failed)
         # Who looks elsewhere meanwhile is told there.
         self._app.herald.hear_end(title, words, failed=failed)
 
-    def _tell_failure(self, title: str, found: NotDone | Trouble) -> None:
+    def _notify_failure(self, title: str, found: NotDone | Trouble) -> None:
         why = getattr(found, "why", None)
-        self._tell_end(title, "; ".join(why) if why else str(found), failed=True)
+        self._notify_end(title, "; ".join(why) if why else str(found), failed=True)
 
 
 def _named(session: Session) -> str:

@@ -26,10 +26,10 @@ class Detail(msgspec.Struct, frozen=True):
 
     task: str = ""
     """The prompt that it began with; empty where no file of its own has it."""
-    fill: tuple[FillRow, ...] = ()
-    given: tuple[GivenRow, ...] = ()
+    context_history: tuple[FillRow, ...] = ()
+    injected: tuple[GivenRow, ...] = ()
     """What ctxtop gave it at its start, as its hook wrote it down."""
-    choice: Injection | None = None
+    injection_choice: Injection | None = None
     """What there was to give when it started, by `read_choice`."""
 
 
@@ -74,14 +74,14 @@ def read_choice(
     from ..core.injection.choose import choose
     from ..core.injection.limits import limits_of
 
-    limits = limits_of(policies.acting.of(session.project_root))
+    limits = limits_of(policies.acting.for_project(session.project_root))
     if limits is None or agent.started_at is None:
         return None
     asked = Asked(
         projects / session.path,
         agent.agent_type,
         agent.agent_id,
-        project=Path(session.project_root) if session.project_root else None,
+        project_root=Path(session.project_root) if session.project_root else None,
     )
     start, pasts = gather(asked, db, limits)
     before = [each for each in pasts if _was_there(each, agent.started_at)]

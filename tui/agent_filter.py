@@ -90,11 +90,11 @@ def _fits(word: str, fields: Fields) -> bool:
 
 
 def _of_agent(agent: Agent) -> Fields:
-    ruling = agent.ruling
+    ruling = agent.compliance
     fields = {
         "type": agent.agent_type,
         "model": f"{agent.model} {model(agent.model)}",
-        "is": _STATES.get(agent.status, agent.status.words),
+        "is": _STATES.get(agent.status, agent.status.label),
         "task": agent.description,
         "id": agent.agent_id,
     }
@@ -110,7 +110,7 @@ def _of_type(part: Part) -> Fields:
     fields = {
         "type": part.name.casefold(),
         "format": " ".join(each.value for each in part.formats),
-        "verdict": " ".join(f"{each.value} {WORDS[each]}" for each in part.last),
+        "verdict": " ".join(f"{each.value} {WORDS[each]}" for each in part.last_verdicts),
         "is": "running" if part.running else "",
     }
     if any(each in FAILED for each in part.score.verdicts if part.score.verdicts[each]):
@@ -124,8 +124,8 @@ def _of_found(found: Found) -> Fields:
         "severity": finding.severity,
         "file": finding.path,
         "project": found.project,
-        "type": " ".join(each.agent_type for each in found.said),
-        "text": f"{found.place} {finding.text}",
+        "type": " ".join(each.agent_type for each in found.reviews),
+        "text": f"{found.location} {finding.text}",
     }
     return {key: value.casefold() for key, value in fields.items()}
 

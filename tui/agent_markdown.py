@@ -33,8 +33,8 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
             model(each.model),
             percent(each.context.ratio),
             took(each, each.ended_at or each.started_at or 0),
-            f"{each.result.lines} lines" if each.result else each.status.words,
-            WORDS[each.ruling.verdict] if each.ruling else NOTHING,
+            f"{each.result.lines} lines" if each.result else each.status.label,
+            WORDS[each.compliance.verdict] if each.compliance else NOTHING,
         )
         for each in agents
     ]
@@ -56,10 +56,10 @@ def types_markdown(parts: Iterable[Part]) -> str:
             each.name,
             str(each.runs),
             complied(each.score),
-            str(each.sizes.lines) if each.sizes.results else NOTHING,
-            str(each.sizes.large_lines) if each.sizes.results else NOTHING,
-            tokens(each.cost.tokens),
-            tokens(each.cost.excess),
+            str(each.sizes.median_lines) if each.sizes.results else NOTHING,
+            str(each.sizes.p90_lines) if each.sizes.results else NOTHING,
+            tokens(each.cost.result_tokens),
+            tokens(each.cost.excess_tokens),
         )
         for each in parts
     ]

@@ -84,8 +84,8 @@ def agent_lines(
 
 def _signed(branch: Branch) -> Branch:
     """Put the sign for what is below into the lines before a name."""
-    sign = SIGNS[branch.folded] if branch.below else "─"
-    return replace(branch, stem=f"{branch.stem[:-1]}{sign} ")
+    sign = SIGNS[branch.folded] if branch.descendants else "─"
+    return replace(branch, prefix=f"{branch.prefix[:-1]}{sign} ")
 
 
 def _others(by_session: Iterable[str], known: Collection[str]) -> list[str]:
@@ -141,9 +141,9 @@ def tree_line(line: Line, width: int, now_ms: int, columns: Columns) -> Content:
     branch = line.branch
     agent = branch.agent
     sign, style = mark(agent)
-    room = max(0, cells.name - len(branch.stem) - 2)
+    room = max(0, cells.name - len(branch.prefix) - 2)
     parts: list[tuple[str, str]] = [
-        (branch.stem, "$bar-mark"),
+        (branch.prefix, "$bar-mark"),
         (f"{sign} ", style),
         *who(branch, columns, room),
     ]
@@ -159,12 +159,12 @@ def fold_cell(line: Line) -> int | None:
     """Give the cell of a row at which its fold can be clicked; None where it has none."""
     if line.branch is None:
         return 0
-    return len(line.branch.stem) - 2 if line.branch.below else None
+    return len(line.branch.prefix) - 2 if line.branch.descendants else None
 
 
 def _session_line(line: Line, cells: Widths) -> Content:
     session = line.session
-    failed = sum(1 for each in line.agents if each.ruling and each.ruling.failed)
+    failed = sum(1 for each in line.agents if each.compliance and each.compliance.failed)
     count = f"{len(line.agents)} agent{'s' if len(line.agents) > 1 else ''}"
     count += f" ✗{failed}" if failed else ""
     sign = SIGNS[line.folded]
@@ -213,6 +213,6 @@ def _counted(parts: list[tuple[str, str]], branch: Branch) -> list[tuple[str, st
     """Say at a name's end how many are folded away below it."""
     if not branch.folded:
         return parts
-    more = f" +{branch.below}"
+    more = f" +{branch.descendants}"
     *before, (last, style) = parts
     return [*before, (fit(last, max(0, cell_len(last) - len(more))), style), (more, "$quiet")]

@@ -33,7 +33,7 @@ class Gathered:
     agents: tuple[Agent, ...]
     """In the order they started."""
     compliance: Compliance
-    found: tuple[Found, ...]
+    findings: tuple[Found, ...]
     """What their reviewers found, newest review first."""
 
 
@@ -53,7 +53,7 @@ def gather_agents(
     agents = read_agents(db, sessions, _only(scope, session_id, sessions), policies)
     summed = sum_up(agents, terms_of(policies.common))
     projects = {each.session_id: each.project for each in sessions}
-    return Gathered(scope, tuple(agents), summed, tuple(gather(summed.reviewed, projects)))
+    return Gathered(scope, tuple(agents), summed, tuple(gather(summed.findings, projects)))
 
 
 def _only(scope: Scope, session_id: str | None, sessions: Sequence[Session]) -> list[str] | None:

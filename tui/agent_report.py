@@ -87,14 +87,14 @@ def agent_report(
         *_result(agent, width),
         *_task(agent, detail, width),
         *_context(agent, detail, width),
-        *_given(detail.given, detail.choice, width),
+        *_given(detail.injected, detail.injection_choice, width),
     ]
     return Content("\n").join(lines)
 
 
 def result_of(agent: Agent) -> str:
     """Give the text that an agent put into its parent, or what it said last."""
-    return (agent.result.text if agent.result else agent.reply) or ""
+    return (agent.result.text if agent.result else agent.last_message) or ""
 
 
 def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
@@ -112,12 +112,12 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
     uses = "" if agent.tool_uses is None else f", {agent.tool_uses} tool use{plural}"
     ended = "" if agent.ended_at is None else f", ended {age(now_ms - agent.ended_at)} ago"
     said = "" if agent.result is None else f", gave back {returned(agent, now_ms)}"
-    stands = f"{agent.status.words}, {took(agent, now_ms)} at work{uses}{ended}{said}"
+    stands = f"{agent.status.label}, {took(agent, now_ms)} at work{uses}{ended}{said}"
     yield from hung(Content(""), Content.styled(stands, "$quiet"), width)
 
 
 def _ruling(agent: Agent, width: int) -> Iterator[Content]:
-    ruling = agent.ruling
+    ruling = agent.compliance
     asked = _is_asked(ruling)
     if ruling is None or not (asked or ruling.blocked):
         return
@@ -146,14 +146,14 @@ def _is_asked(ruling: Ruling | None) -> bool:
 
 
 def _reasons(ruling: Ruling, width: int) -> Iterator[Content]:
-    expected = f"{_FORMATS[ruling.expected.format]}: {_GROUNDS[ruling.expected.ground]}"
+    expected = f"{_FORMATS[ruling.expected.format]}: {_GROUNDS[ruling.expected.source]}"
     yield from line("expected", expected, width)
-    if ruling.origin:
-        yield from line("marker", _ORIGINS[ruling.origin], width)
-    if ruling.grep is not None:
+    if ruling.marker_location:
+        yield from line("marker", _ORIGINS[ruling.marker_location], width)
+    if ruling.grep_passes is not None:
         passed = ruling.verdict in PASSED
-        what = "would have let it stop at once" if ruling.grep else "would have blocked it"
-        wrong = ", wrongly" if ruling.grep is not passed and ruling.grep else ""
+        what = "would have let it stop at once" if ruling.grep_passes else "would have blocked it"
+        wrong = ", wrongly" if ruling.grep_passes is not passed and ruling.grep_passes else ""
         yield from line("a grep", f"over the whole transcript {what}{wrong}", width)
 
 
@@ -163,11 +163,11 @@ def _places(found: Iterable[Finding]) -> str:
 
 
 def _result(agent: Agent, width: int) -> Iterator[Content]:
-    ruling, text = agent.ruling, result_of(agent)
+    ruling, text = agent.compliance, result_of(agent)
     if not text:
         yield from section(f"{agent.agent_type} has not returned anything yet.")
         return
-    judged = agent.reply if agent.reply is not None and _is_asked(ruling) else text
+    judged = agent.last_message if agent.last_message is not None and _is_asked(ruling) else text
     findings = (*ruling.violations, *ruling.warnings) if ruling else ()
     if judged.strip() == text.strip():
         yield from section("What it gave back" if agent.result else "What it said last")
@@ -190,8 +190,8 @@ def _task(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
 
 def _context(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
     yield from section("Its context")
-    steps = [each for each in detail.fill if each.tokens is not None]
-    answers = [each for each in steps if not each.compacted]
+    steps = [each for each in detail.context_history if each.tokens is not None]
+    answers = [each for each in steps if not each.is_compaction]
     if steps:
         drawn = spark([each.tokens for each in steps], FILL_CELLS)
         first, last = steps[0].tokens, steps[-1].tokens
@@ -207,8 +207,8 @@ def _context(agent: Agent, detail: Detail, width: int) -> Iterator[Content]:
     if trigger is not None and trigger.tokens is not None:
         way = percent(agent.context.trigger_ratio)
         yield from line("compaction", f"at {tokens(trigger.tokens)}, {way} of the way", width)
-    if agent.spent is not None:
-        spent = agent.spent
+    if agent.usage is not None:
+        spent = agent.usage
         some = agent.progress_responses
         more = f"; {some} of its answers are only in its parent's progress lines" if some else ""
         yield from line(
@@ -241,7 +241,7 @@ def _given(given: Iterable[GivenRow], choice: Injection | None, width: int) -> I
     if choice.excluded:
         yield from section(LEFT_OUT)
         for out in choice.excluded[:LEFT_OUT_SHOWN]:
-            words = f"{out.agent_type} {out.agent_id} of {out.session_id[:8]}: {out.why}"
+            words = f"{out.agent_type} {out.agent_id} of {out.session_id[:8]}: {out.reason}"
             yield from hung(Content("  "), Content.styled(one_line(words), "$quiet"), width)
         more = len(choice.excluded) - LEFT_OUT_SHOWN
         if more > 0:

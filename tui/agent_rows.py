@@ -49,8 +49,8 @@ class Columns:
 
 def columns_of(branches: Sequence[Branch]) -> Columns:
     """Measure a tree, so that what its agents were to do begins in one column."""
-    names = (len(each.stem) + cell_len(each.agent.agent_type) for each in branches)
-    verdicts = (cell_len(short_verdict(each.agent.ruling)) for each in branches)
+    names = (len(each.prefix) + cell_len(each.agent.agent_type) for each in branches)
+    verdicts = (cell_len(short_verdict(each.agent.compliance)) for each in branches)
     return Columns(max(names, default=0), max(verdicts, default=0))
 
 
@@ -74,11 +74,11 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: Columns) -> Con
     sign, style = mark(agent)
     with_model = width >= WIDE_ENOUGH_FOR_MODEL
     fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
-    room = max(0, width - fixed - len(branch.stem) - 2)
+    room = max(0, width - fixed - len(branch.prefix) - 2)
     context = agent.context
     fill = f"{estimate_sign(context)}{percent(context.ratio)}"
     parts: list[tuple[str, str]] = [
-        (branch.stem, "$bar-mark"),
+        (branch.prefix, "$bar-mark"),
         (f"{sign} ", style),
         *who(branch, columns, room),
         (" ", ""),
@@ -92,7 +92,7 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: Columns) -> Con
 
 def mark(agent: Agent) -> tuple[str, str]:
     """Tell how an agent ended; of one that ended, whether it did as its skill asks."""
-    if agent.status is AgentStatus.COMPLETED and agent.ruling and agent.ruling.failed:
+    if agent.status is AgentStatus.COMPLETED and agent.compliance and agent.compliance.failed:
         return "✗", "$level-warning"
     return AGENT_SIGNS[agent.status]
 
@@ -100,15 +100,15 @@ def mark(agent: Agent) -> tuple[str, str]:
 def who(branch: Branch, columns: Columns, room: int) -> list[tuple[str, str]]:
     """Name an agent, then its verdict where there is room for it, then what it was to do."""
     agent = branch.agent
-    verdict = short_verdict(agent.ruling)
+    verdict = short_verdict(agent.compliance)
     if room < cell_len(agent.agent_type) + cell_len(verdict) + 1:
         # Its code alone: the sign before the name says already that it failed.
         verdict = verdict.rpartition(" ")[2]
-    names = columns.names - len(branch.stem)
+    names = columns.names - len(branch.prefix)
     verdicts = columns.verdicts + 1 if columns.verdicts else 0
     if room < names + verdicts + SHORTEST_TASK:
         names, verdicts = _squeezed(agent, verdict, room)
-    failed = agent.ruling is not None and agent.ruling.failed
+    failed = agent.compliance is not None and agent.compliance.failed
     rest = room - names - verdicts
     # A few letters of it say nothing.
     task = f" {agent.description}" if agent.description and rest >= SHORTEST_TASK else ""
@@ -138,7 +138,7 @@ def returned(agent: Agent, now_ms: int) -> str:
         return lines if estimate is None else f"{lines} ≈{tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {age(now_ms - agent.started_at)}"
-    return agent.status.words
+    return agent.status.label
 
 
 def _count(agents: int) -> str:

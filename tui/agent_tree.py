@@ -16,9 +16,9 @@ class Branch:
     """An agent and where it stands in the tree."""
 
     agent: Agent
-    stem: str
+    prefix: str
     """The lines before its name."""
-    below: int = 0
+    descendants: int = 0
     """Agents that it started, and theirs."""
     folded: bool = False
     """Those are not shown."""
@@ -37,7 +37,7 @@ def grow_tree(agents: Sequence[Agent]) -> list[Branch]:
     while waiting or children:
         branch = waiting.pop() if waiting else Branch(_cut_out(children), "└ ")
         branches.append(branch)
-        stem = branch.stem.replace("├", "│").replace("└", " ")
+        stem = branch.prefix.replace("├", "│").replace("└", " ")
         # Taken out when it is placed, and no call of itself: a circle and a long chain end.
         waiting += _side_by_side(children.pop(branch.agent.agent_id, []), stem)
     return _counted(branches)
@@ -49,12 +49,12 @@ def fold(
     """Leave out what stands below the folded agents, by their keys."""
     shown: int | None = None
     for branch in branches:
-        if shown is not None and len(branch.stem) > shown:
+        if shown is not None and len(branch.prefix) > shown:
             continue
         shown = None
-        if branch.below and key(branch.agent) in folded:
-            shown = len(branch.stem)
-            branch = Branch(branch.agent, branch.stem, branch.below, folded=True)  # noqa: PLW2901
+        if branch.descendants and key(branch.agent) in folded:
+            shown = len(branch.prefix)
+            branch = Branch(branch.agent, branch.prefix, branch.descendants, folded=True)  # noqa: PLW2901
         yield branch
 
 
@@ -64,13 +64,13 @@ def _counted(branches: Sequence[Branch]) -> list[Branch]:
     # Those that more may stand below: length of the stem, and place.
     open_: list[tuple[int, int]] = []
     for place, branch in enumerate(branches):
-        while open_ and open_[-1][0] >= len(branch.stem):
+        while open_ and open_[-1][0] >= len(branch.prefix):
             _close(open_, below)
-        open_.append((len(branch.stem), place))
+        open_.append((len(branch.prefix), place))
     while open_:
         _close(open_, below)
     pairs = zip(branches, below, strict=True)
-    return [Branch(each.agent, each.stem, count) for each, count in pairs]
+    return [Branch(each.agent, each.prefix, count) for each, count in pairs]
 
 
 def _close(open_: list[tuple[int, int]], below: list[int]) -> None:

@@ -22,7 +22,7 @@ class Prompt:
     """A prompt that can be gone back to."""
 
     line: int
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +35,28 @@ class Aims:
     """Percent of the effective window; 0 takes all that the level allows."""
     keep: int = TOOL_TURNS
     """Newest turns with tools; of a summary, newest messages."""
-    turns: int = 10
+    keep_turns: int = 10
     """Newest turns that a cut leaves."""
-    back: int = 1
+    prompts_back: int = 1
     """Prompts to go back; 1 is the newest."""
 
-    def tokens(self, window_tokens: int) -> int | None:
+    def target_tokens(self, window_tokens: int) -> int | None:
         """Give what the context is to come to; None where no target is aimed at."""
         if self.strategy != BY_LEVEL or not self.target:
             return None
         return target_tokens(window_tokens, self.target / 100)
 
-    def asked(self, prompts: Sequence[Prompt] = ()) -> Asked:
+    def options(self, prompts: Sequence[Prompt] = ()) -> Asked:
         """Say it as `ctxtop compact` is asked; `prompts` are the session's, oldest first."""
         if self.strategy == SUMMARISE:
             return Asked(strategies=(SUMMARISE,), keep=self.keep)
         if self.strategy == CUT:
-            return Asked(strategies=(CUT,), keep_turns=self.turns)
+            return Asked(strategies=(CUT,), keep_turns=self.keep_turns)
         if self.strategy == REVERT:
-            known = 1 < self.back <= len(prompts)
-            return Asked(strategies=(REVERT,), to=str(prompts[-self.back].line) if known else LAST)
+            known = 1 < self.prompts_back <= len(prompts)
+            return Asked(
+                strategies=(REVERT,), to=str(prompts[-self.prompts_back].line) if known else LAST
+            )
         if self.strategy == ROLLOVER:
             return Asked(strategies=(ROLLOVER,))
         target = self.target / 100 if self.target else None

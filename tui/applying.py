@@ -31,7 +31,7 @@ class NotDone:
 
 
 def apply(
-    places: Places, session: Session, plan: Plan, mode: Mode, tell: Tell
+    places: Places, session: Session, plan: Plan, mode: Mode, on_stage: Tell
 ) -> Receipt | NotDone:
     """Carry a plan out; `tell` hears each stage as it begins."""
     from ..core.compaction.apply import apply_plan
@@ -39,7 +39,7 @@ def apply(
 
     subject = subject_for(places, session)
     try:
-        return apply_plan(plan, mode, subject, tell)
+        return apply_plan(plan, mode, subject, on_stage)
     except NotAppliedError as error:
         return NotDone(_lines(error))
     except OSError as error:
@@ -64,7 +64,7 @@ def why_not_in_place(places: Places, session: Session) -> Refusal | None:
 
 
 def take_back(
-    places: Places, receipt: Receipt, operations: Collection[int] | None
+    places: Places, receipt: Receipt, numbers: Collection[int] | None
 ) -> Undone | NotDone:
     """Take a receipt back, or some operations of it, numbered from 0."""
     from ..collectors.subjects import subject_of
@@ -75,14 +75,14 @@ def take_back(
     target = Path(receipt.target)
     subject = subject_of(places.folder, places.store, written, target, None)
     try:
-        return undo(receipt.receipt_id, operations, subject)
+        return undo(receipt.receipt_id, numbers, subject)
     except NotAppliedError as error:
         return NotDone(_lines(error))
     except OSError as error:
         return NotDone((unchanged(error, target),))
 
 
-def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDone:
+def ask_client(places: Places, session: Session, instructions: str) -> Outcome | NotDone:
     """Let the client compact a session, and wait until it has."""
     from ..collectors.asking.ask import Subject, ask_to_compact
     from ..collectors.asking.client_run import named_folder
@@ -91,7 +91,7 @@ def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDon
     from ..collectors.subjects import run_folder
     from .file_words import unchanged
 
-    wrong = unfit(words)
+    wrong = unfit(instructions)
     if wrong:
         return NotDone((wrong,))
     if not is_session(session.session_id):
@@ -106,7 +106,7 @@ def ask_client(places: Places, session: Session, words: str) -> Outcome | NotDon
         config_dir=named_folder(places.folder.root),
     )
     try:
-        return ask_to_compact(subject, Via.AUTO, words)
+        return ask_to_compact(subject, Via.AUTO, instructions)
     except NotCompactedError as error:
         return NotDone((str(error),))
     except OSError as error:

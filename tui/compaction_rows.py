@@ -46,7 +46,7 @@ def compaction_of(known: Known, key: str) -> tuple[CompactionRow, Told | None] |
 
 def steered_of(known: Known, key: str) -> tuple[Steered, ...]:
     """Give what a compaction was asked to keep."""
-    asked = known.steered or ((),) * len(known.compactions)
+    asked = known.steering or ((),) * len(known.compactions)
     pairs = zip(known.compactions, asked, strict=True)
     return next((items for (row, _), items in pairs if row.uuid == key), ())
 
@@ -83,7 +83,7 @@ def cut_words(row: CompactionRow) -> str:
 
 def sizes_words(row: CompactionRow) -> str:
     """Write before and after; the second is an estimate until the next answer."""
-    after = after_tokens(row.next_tokens, row.left_tokens, row.post_tokens)
+    after = after_tokens(row.next_tokens, row.estimated_next_tokens, row.post_tokens)
     return f"{tokens(row.pre_tokens)} → {after}"
 
 
@@ -92,13 +92,13 @@ def when_words(row: CompactionRow, now_ms: int) -> str:
     return NOTHING if row.at is None else f"{age(now_ms - row.at)} ago"
 
 
-def forgot_words(told: Told | None) -> str:
+def forgot_words(report: Told | None) -> str:
     """Count what a compaction forgot."""
-    if told is None:
+    if report is None:
         return "being worked out …"
-    if not told.is_known:
+    if not report.is_known:
         return "unknown: the file begins here"
-    counts = told.forgotten.counts
+    counts = report.forgotten.counts
     named = [
         (counts.constraints, "rule"),
         (counts.decisions, "decision"),
@@ -110,9 +110,9 @@ def forgot_words(told: Told | None) -> str:
     return f"forgot {said}" if said else "forgot nothing that was looked for"
 
 
-def nothing_words(told: Told | None) -> str:
+def nothing_words(report: Told | None) -> str:
     """Return why nothing is listed as forgotten."""
-    if told is not None and not told.is_known:
+    if report is not None and not report.is_known:
         return UNKNOWN
     return "nothing that was looked for was forgotten"
 

@@ -31,8 +31,8 @@ class Compared:
 
     left: tuple[Content, ...]
     right: tuple[Content, ...]
-    starts: tuple[int, ...]
-    same: int
+    difference_starts: tuple[int, ...]
+    same_lines: int
     only_left: int
     only_right: int
     uncompared: int
@@ -41,12 +41,12 @@ class Compared:
     @property
     def headline(self) -> str:
         """Say in one line what differs."""
-        if not self.starts:
-            return f"the same {plural(self.same, 'line')}"
+        if not self.difference_starts:
+            return f"the same {plural(self.same_lines, 'line')}"
         more = f" · {self.uncompared:,} lines at the end not compared" if self.uncompared else ""
         return (
-            f"{plural(len(self.starts), 'difference')} · −{self.only_left:,} +{self.only_right:,} ·"
-            f" {plural(self.same, 'line')} the same{more}"
+            f"{plural(len(self.difference_starts), 'difference')} · −{self.only_left:,} +{self.only_right:,} ·"
+            f" {plural(self.same_lines, 'line')} the same{more}"
         )
 
 

@@ -75,11 +75,11 @@ _FAILED: Final = {
 def review_verdict(ruling: Ruling) -> str:
     """Write a review's own verdict: PASS, or FAIL with critical and warning findings."""
     judged = ruling.judgement
-    if judged.passes is None:
+    if judged.review_passes is None:
         return ""
-    if judged.passes:
+    if judged.review_passes:
         return "PASS"
-    counts = [sum(each.severity == name for each in judged.review) for name in _COUNTED]
+    counts = [sum(each.severity == name for each in judged.review_findings) for name in _COUNTED]
     return "FAIL {}/{}".format(*counts)
 
 

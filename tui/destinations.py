@@ -68,7 +68,7 @@ def _compact(app: Navigating) -> Page | None:
     from .screens.compact import CompactScreen
 
     session = app.marked_session
-    if session and app.screen is app.fleet and len(app.fleet.how.picked) > 1:
+    if session and app.screen is app.fleet and len(app.fleet.arrangement.selected) > 1:
         app.notify("one session at a time is compacted: the one under the cursor", markup=False)
     if session and not session.path:
         app.notify("nothing was said in it yet: there is nothing to compact", markup=False)

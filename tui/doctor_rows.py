@@ -35,11 +35,11 @@ def check_line(check: Check, width: int) -> Content:
     return line + Content.assemble((f"\n{'':<{_INDENT}}→ ", "$accent"), (fix, "$accent"))
 
 
-def broken_off(trouble: Trouble) -> Check:
+def broken_off(problem: Trouble) -> Check:
     """Say as a check that the checks themselves failed."""
     from .cli.checks import wrong
 
-    return wrong(trouble.place, trouble.what, trouble.remedy)
+    return wrong(problem.where, problem.what, problem.fix)
 
 
 def count_words(checks: Sequence[Check]) -> str:

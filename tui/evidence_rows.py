@@ -60,8 +60,8 @@ class Fact:
     key: str
     name: str
     value: str
-    how: str
-    sure: str
+    source: str
+    certainty: str
     standing: Standing
     meaning: str
     """What it is, for who sees it the first time."""
@@ -94,7 +94,7 @@ def evidence_detail(context: Context, reasons: Sequence[Reason], key: str) -> Co
     sign, style = _SIGNS[fact.standing]
     parts = [
         heading(f"{fact.name}: {fact.value}"),
-        Content(fact.how[:1].upper() + fact.how[1:] + "."),
+        Content(fact.source[:1].upper() + fact.source[1:] + "."),
         Content(""),
         Content(fact.meaning),
     ]
@@ -103,10 +103,10 @@ def evidence_detail(context: Context, reasons: Sequence[Reason], key: str) -> Co
         parts += [
             Content(""),
             Content.styled(f"{sign} {_STANDS[fact.standing]}", style),
-            quiet(_SURE[reason.sureness]),
+            quiet(_SURE[reason.certainty]),
         ]
-        against = [each for each in others if each.standing is Standing.CONTRADICTS]
-        if reason.standing is Standing.BELIEVED and against:
+        against = [each for each in others if each.status is Standing.CONTRADICTS]
+        if reason.status is Standing.BELIEVED and against:
             parts += [Content(""), heading("What contradicts it")]
             parts += [
                 Content.styled(f"✗ {_size(each)}: {WORDS[each.claim.source]}", "$level-warning")
@@ -118,12 +118,14 @@ def evidence_detail(context: Context, reasons: Sequence[Reason], key: str) -> Co
 def _reason(reasons: Sequence[Reason], key: str) -> tuple[Reason, list[Reason]] | None:
     for reason in reasons:
         if _key(reason) == key:
-            return reason, [each for each in reasons if each.of is reason.of and each != reason]
+            return reason, [
+                each for each in reasons if each.subject is reason.subject and each != reason
+            ]
     return None
 
 
 def _numbers(context: Context) -> Iterator[Fact]:
-    numbers = context.numbers
+    numbers = context.token_counts
     counted = "certain" if context.state is ContextState.MEASURED else "likely"
     yield _number(
         "fill",
@@ -177,17 +179,17 @@ def _claims(reasons: Iterable[Reason]) -> Iterator[Fact]:
     for reason in reasons:
         yield Fact(
             _key(reason),
-            "compacts at" if reason.of is Subject.TRIGGER else "window",
+            "compacts at" if reason.subject is Subject.TRIGGER else "window",
             _size(reason),
             _how(reason),
-            reason.sureness.value,
-            reason.standing,
-            _MEANS[reason.of],
+            reason.certainty.value,
+            reason.status,
+            _MEANS[reason.subject],
         )
 
 
 def _key(reason: Reason) -> str:
-    return f"{reason.of} {reason.claim.source}"
+    return f"{reason.subject} {reason.claim.source}"
 
 
 def _size(reason: Reason) -> str:
@@ -207,8 +209,8 @@ def _row(fact: Fact, width: int) -> Content:
         sign,
         fact.name,
         fact.value,
-        fact.sure,
-        fact.how,
+        fact.certainty,
+        fact.source,
         width,
         style,
         words if loud else "$quiet",

@@ -164,35 +164,35 @@ class Feed:
 
     # The collector's listener.
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """Pass it on."""
         self._post(ScanProgressed(progress))
 
-    def changed(self, changed: Changed) -> None:
+    def on_change(self, change: Changed) -> None:
         """Note what to read again."""
         with self._lock:
             if self._changed is not None:
-                self._changed |= changed.session_ids
+                self._changed |= change.session_ids
             # What grew while no ctxtop was open says nothing of how soon this one sees a change.
-            if self._scanned and changed.lag_s is not None:
-                self._lag_s = changed.lag_s
+            if self._scanned and change.lag_s is not None:
+                self._lag_s = change.lag_s
         self._poke.set()
 
-    def scanned(self) -> None:
+    def on_scan_finished(self) -> None:
         """Note that the first scan is over."""
         with self._lock:
             self._scanned = True
         self._poke.set()
 
-    def troubled(self, trouble: Trouble) -> None:
+    def on_problem(self, problem: Trouble) -> None:
         """Pass it on."""
-        self._post(Troubled(trouble))
+        self._post(Troubled(problem))
 
-    def eased(self, place: str) -> None:
+    def on_resolved(self, where: str) -> None:
         """Pass it on."""
-        self._post(Eased(place))
+        self._post(Eased(where))
 
-    def noted(self, notice: Trouble) -> None:
+    def on_notice(self, notice: Trouble) -> None:
         """Pass it on."""
         self._post(Noted(notice))
 
@@ -259,7 +259,7 @@ class Feed:
             except Exception as error:
                 # The writer sets a damaged store aside and makes it again; then we open that.
                 if is_from_damage(error, self._places.store) and self._writer is not None:
-                    self._writer.distrust(error)
+                    self._writer.report_damage(error)
                 elif not isinstance(error, sqlite3.Error):
                     raise
                 self._stop.wait(TICK_S)
@@ -279,7 +279,7 @@ class Feed:
             opened = _inode(self._places.store)
             owed = True  # a first view, whatever happens
             while not self._stop.is_set() and _inode(self._places.store) == opened:
-                poked = self._poke.wait(0 if reader.unread or owed else TICK_S) or owed
+                poked = self._poke.wait(0 if reader.unread_count or owed else TICK_S) or owed
                 self._poke.clear()
                 self._answer(db)
                 owed = poked and not self._taken.wait(TICK_S)
@@ -290,7 +290,7 @@ class Feed:
                 if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
-                elif not poked and reader.is_sure(self._clock()) and pane.is_sure(self._clock()):
+                elif not poked and reader.is_current(self._clock()) and pane.is_sure(self._clock()):
                     continue
                 began = time.monotonic()
                 self._publish(reader, pane, changed)
@@ -310,20 +310,20 @@ class Feed:
             sessions=sessions,
             agents=pane.agents(sessions, wish.session_id, policies),
             summaries=pane.summaries(wish.search),
-            wish=wish,
+            request=wish,
             now_ms=now_ms,
             lag_s=lag_s,
             scanned=scanned,
             saves=pane.saves.read(sessions, now_ms, policies),
-            unread=reader.unread,
+            unread=reader.unread_count,
         )
         self._drawn.clear()
         self._taken.clear()
         self._post(ViewChanged(view))
         self._shown.set()
-        for trouble in pane.saves.new_troubles():
+        for trouble in pane.saves.new_problems():
             self._post(Troubled(trouble))
-        for place in pane.saves.ended_troubles():
+        for place in pane.saves.resolved_problems():
             self._post(Eased(place))
         for session, found in reader.new_warnings():
             self._post(LevelReached(session.title, found))
@@ -338,7 +338,7 @@ class Feed:
     def look_at_policy(self) -> None:
         """Take what was changed in a policy's file over at the collector's next look."""
         if self._policy_files is not None:
-            self._policy_files.look_soon()
+            self._policy_files.refresh_soon()
 
     def _answer(self, db: sqlite3.Connection) -> None:
         with self._lock:
@@ -392,7 +392,7 @@ class _Pane:
 
     def is_sure(self, now_ms: int) -> bool:
         """Say whether time alone has changed no save's state."""
-        return self.saves.is_sure(now_ms)
+        return self.saves.is_current(now_ms)
 
     def summaries(self, search: str) -> tuple[SummaryRow, ...]:
         from ..core.store.queries import summaries, summary_mark

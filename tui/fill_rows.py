@@ -14,7 +14,7 @@ from .session_words import fitting
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.composition import Composition, Item, Share
+    from ..core.composition import Composition, ContextItem, Share
 
 NAME_CELLS: Final = 18
 PERCENT_CELLS: Final = 5
@@ -54,13 +54,13 @@ def _bar(share: float, cells: int) -> str:
     return FULL * full + (EIGHTHS[rest] if rest else "")
 
 
-def _item(item: Item, width: int) -> Content:
+def _item(item: ContextItem, width: int) -> Content:
     size = fit_right(f"≈{tokens(item.tokens)}", TOKEN_CELLS)
     overtaken = f" {item.superseded}" if item.superseded else ""
     room = max(0, width - len(size) - 2)
     said = min(len(overtaken), room // 2)
     return Content.assemble(
-        (f"  {fit(item.what, room - said)}", "$foreground"),
+        (f"  {fit(item.name, room - said)}", "$foreground"),
         (fit(overtaken, said), "$level-notice"),
         (size, "$quiet"),
     )

@@ -16,7 +16,7 @@ from .widgets.row_list import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.composition import Composition, Item, Share
+    from ..core.composition import Composition, ContextItem, Share
 
 NAME_CELLS: Final = 26
 PERCENT_CELLS: Final = 6
@@ -93,7 +93,7 @@ def items_listing(found: Composition, width: int) -> Listing:
     return Listing(rows, quiet(middle(words, width)), "nothing is in context yet")
 
 
-def item_of(found: Composition, key: str) -> Item | None:
+def item_of(found: Composition, key: str) -> ContextItem | None:
     """Find the item that a row is of."""
     return next((item for known, item in _keyed(found) if known == key), None)
 
@@ -103,20 +103,20 @@ def first_item_of(found: Composition, category: str) -> str | None:
     return next((key for key, item in _keyed(found) if item.kind == category), None)
 
 
-def _keyed(found: Composition) -> Iterator[tuple[str, Item]]:
+def _keyed(found: Composition) -> Iterator[tuple[str, ContextItem]]:
     """Give each item a name that it keeps when others come; some have the same words."""
     met: Counter[str] = Counter()
     for item in found.largest:
-        name = f"{item.line} {item.what}"
+        name = f"{item.line} {item.name}"
         yield f"{name} {met[name]}", item
         met[name] += 1
 
 
-def item_detail(item: Item, text: str) -> Content:
+def item_detail(item: ContextItem, text: str) -> Content:
     """Say what an item is, and how it begins; `text` is empty while that is looked up."""
     where = "stands in no line of the transcript" if item.line is None else f"line {item.line}"
     parts = [
-        heading(one_line(item.what)),
+        heading(one_line(item.name)),
         Content(f"≈{tokens(item.tokens)} tokens · {item.kind} · {where}"),
     ]
     if item.superseded:
@@ -138,7 +138,7 @@ def _share(share: Share, name: str, style: str, bar_style: str, width: int) -> C
     )
 
 
-def _item(item: Item, largest: int, width: int) -> Content:
+def _item(item: ContextItem, largest: int, width: int) -> Content:
     size = fit_right(f"≈{tokens(item.tokens)}", TOKEN_CELLS - 1)
     drawn = bar(item.tokens / largest if largest else 0.0, ITEM_BAR)
     kind = f" {fit(item.kind, KIND_CELLS)}" if width >= WIDE else ""
@@ -153,16 +153,16 @@ def _item(item: Item, largest: int, width: int) -> Content:
         (kind, "$quiet"),
         " ",
         (sign, "$level-notice"),
-        (fit(item.what, room), "$quiet" if item.superseded else "$foreground"),
+        (fit(item.name, room), "$quiet" if item.superseded else "$foreground"),
         (line, "$quiet"),
     )
 
 
-def _short(item: Item, width: int) -> Content:
+def _short(item: ContextItem, width: int) -> Content:
     size = fit_right(f"≈{tokens(item.tokens)}", TOKEN_CELLS - 1)
     sign = f" {OVERTAKEN} " if item.superseded else "   "
     return Content.assemble(
         (size, "$quiet"),
         (sign, "$level-notice"),
-        middle(item.what, max(1, width - TOKEN_CELLS - 2)),
+        middle(item.name, max(1, width - TOKEN_CELLS - 2)),
     )

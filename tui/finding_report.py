@@ -25,9 +25,11 @@ def finding_report(
     line: FindingLine, titles: Mapping[str, str], width: int, now_ms: int
 ) -> Content:
     """Write what a row stands for; `titles` names sessions by their ids."""
-    if line.found is not None:
-        lines = list(_found(line.found, titles, now_ms))
-        others = [each for each in line.in_file.found if each != line.found] if line.in_file else []
+    if line.finding is not None:
+        lines = list(_found(line.finding, titles, now_ms))
+        others = (
+            [each for each in line.in_file.findings if each != line.finding] if line.in_file else []
+        )
         if others:
             lines += [
                 *section("Also in this file"),
@@ -49,14 +51,15 @@ def finding_report(
 def _found(found: Found, titles: Mapping[str, str], now_ms: int) -> Iterator[Content]:
     sign, style = severity_sign(found.finding.severity)
     yield Content.assemble(
-        (f"{sign} {found.finding.severity}  ", f"bold {style}"), (found.place, "bold $foreground")
+        (f"{sign} {found.finding.severity}  ", f"bold {style}"),
+        (found.location, "bold $foreground"),
     )
     if found.project:
         yield Content.styled(found.project, "$quiet")
     yield Content("")
     yield Content.styled(found.finding.text, "$foreground")
     yield from section("Who said it")
-    for each in found.said:
+    for each in found.reviews:
         yield from _who(each, titles, now_ms)
 
 
@@ -70,12 +73,12 @@ def _who(each: Reviewed, titles: Mapping[str, str], now_ms: int) -> Iterator[Con
 def _in_file(each: InFile, severity: str, width: int) -> Iterator[Content]:
     _, style = severity_sign(severity)
     yield Content.assemble((each.path, f"bold {style}"), (f"  {each.project}", "$quiet"))
-    for found in each.found:
+    for found in each.findings:
         yield from _short(found, width)
 
 
 def _short(found: Found, width: int) -> Iterator[Content]:
     sign, style = severity_sign(found.finding.severity)
-    place = found.place.removeprefix(found.finding.path)
+    place = found.location.removeprefix(found.finding.path)
     head = Content.assemble((f"  {sign} ", style), (f"{place:<6} ", "$quiet"))
     yield from hung(head, Content.styled(found.finding.text, "$foreground"), width)

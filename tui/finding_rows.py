@@ -39,7 +39,7 @@ class FindingLine:
     """What the row stands for, as groups of its own."""
     severity: str
     in_file: InFile | None = None
-    found: Found | None = None
+    finding: Found | None = None
     folded: bool = False
 
 
@@ -64,9 +64,9 @@ def _in_file(group: Severe, each: InFile, folded: Collection[str]) -> Iterator[F
     yield FindingLine(key, (own,), group.severity, each, folded=is_folded)
     if is_folded:
         return
-    for number, found in enumerate(each.found):
+    for number, found in enumerate(each.findings):
         alone = type(group)(group.severity, (type(each)(each.project, each.path, (found,)),))
-        place = f"{key}\n{found.place}\n{number}"
+        place = f"{key}\n{found.location}\n{number}"
         yield FindingLine(place, (alone,), group.severity, each, found)
 
 
@@ -87,14 +87,14 @@ def finding_line(line: FindingLine, width: int, now_ms: int) -> Content:
             (fit(name, max(0, width - AGE_CELLS)), f"bold {style}"),
             (fit_right(str(count), AGE_CELLS), "bold $foreground"),
         )
-    if line.found is None:
+    if line.finding is None:
         return _file_line(line, line.in_file, width)
-    return _found_line(line.found, sign, style, width, now_ms)
+    return _found_line(line.finding, sign, style, width, now_ms)
 
 
 def fold_cell(line: FindingLine) -> int | None:
     """Give the cell of a row at which its fold can be clicked; None where it has none."""
-    if line.found is not None:
+    if line.finding is not None:
         return None
     return 0 if line.in_file is None else 2
 
@@ -105,7 +105,7 @@ def severity_sign(severity: str) -> tuple[str, str]:
 
 
 def _file_line(line: FindingLine, in_file: InFile, width: int) -> Content:
-    count = fit_right(str(len(in_file.found)), AGE_CELLS)
+    count = fit_right(str(len(in_file.findings)), AGE_CELLS)
     head = f"  {SIGNS[line.folded]} "
     project = f"  {in_file.project}" if in_file.project else ""
     room = max(0, width - len(head) - AGE_CELLS)
@@ -122,12 +122,12 @@ def _file_line(line: FindingLine, in_file: InFile, width: int) -> Content:
 
 
 def _found_line(found: Found, sign: str, style: str, width: int, now_ms: int) -> Content:
-    place = found.place.removeprefix(found.finding.path)
+    place = found.location.removeprefix(found.finding.path)
     head = f"    {sign} "
     place = fit(place, max(6, cell_len(place)))
     room = width - len(head) - cell_len(place) - 1
     parts: list[tuple[str, str]] = []
-    newest = found.said[0]
+    newest = found.reviews[0]
     if room - AGE_CELLS >= SHORTEST_TEXT:
         since = age(None if newest.at is None else now_ms - newest.at)
         parts.append((fit_right(since or NOTHING, AGE_CELLS), "$quiet"))
@@ -145,5 +145,5 @@ def _found_line(found: Found, sign: str, style: str, width: int, now_ms: int) ->
 
 def who_said(found: Found) -> str:
     """Name who said it last, and count the others."""
-    newest, *others = found.said
+    newest, *others = found.reviews
     return f"{newest.agent_type} +{len(others)}" if others else newest.agent_type

@@ -26,7 +26,7 @@ def findings_markdown(groups: Iterable[Severe]) -> str:
 
 def finding_markdown(found: Found) -> str:
     """Write one thing as a line that stands for itself."""
-    return f"- **{found.finding.severity}** {_code(found.place)}: {_tail(found)}"
+    return f"- **{found.finding.severity}** {_code(found.location)}: {_tail(found)}"
 
 
 def _severe(group: Severe) -> Iterator[str]:
@@ -38,13 +38,13 @@ def _severe(group: Severe) -> Iterator[str]:
 def _in_file(each: InFile) -> Iterator[str]:
     where = f" in {plain(each.project)}" if each.project else ""
     yield from ("", f"### {_code(each.path)}{where}", "")
-    for found in each.found:
-        place = found.place.removeprefix(found.finding.path).removeprefix(":")
+    for found in each.findings:
+        place = found.location.removeprefix(found.finding.path).removeprefix(":")
         yield f"- **{place}** {_tail(found)}"
 
 
 def _tail(found: Found) -> str:
-    who = "; ".join(f"{plain(each.agent_type)}, {moment(each.at)}" for each in found.said)
+    who = "; ".join(f"{plain(each.agent_type)}, {moment(each.at)}" for each in found.reviews)
     return f"{plain(found.finding.text)} _({who})_"
 
 

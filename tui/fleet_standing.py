@@ -43,20 +43,20 @@ def standing_of(source: str, state: State, view: View | None, scan: str, notes: 
     )
 
 
-def notes_of(how: Arrangement, matching: int) -> str:
+def notes_of(arrangement: Arrangement, matching: int) -> str:
     """Say what of the list a person has chosen."""
     notes = []
-    if how.words:
-        notes.append(f"{matching} match “{how.words}”")
-    if how.picked:
-        notes.append(f"{len(how.picked)} marked")
+    if arrangement.filter_text:
+        notes.append(f"{matching} match “{arrangement.filter_text}”")
+    if arrangement.selected:
+        notes.append(f"{len(arrangement.selected)} marked")
     return " · ".join(notes)
 
 
-def empty_words(how: Arrangement, view: View, config_dir: Path) -> str:
+def empty_words(arrangement: Arrangement, view: View, config_dir: Path) -> str:
     """Say why no session is shown, and what to do."""
-    if how.words:
-        return f"no session matches “{how.words}”; Esc shows all"
+    if arrangement.filter_text:
+        return f"no session matches “{arrangement.filter_text}”; Esc shows all"
     if not view.scanned:
         return "reading what Claude Code has written …"
     return (

@@ -110,7 +110,7 @@ def _eighths(ratio: float | None, cells: int) -> int:
 
 def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
     marks: dict[int, tuple[str, str]] = {}
-    for cell in mark_cells(context.lines, cells):
+    for cell in mark_cells(context.thresholds, cells):
         marks[cell] = (MARK, "$bar-mark")
     trigger = context.trigger.tokens if context.trigger else None
     if trigger:

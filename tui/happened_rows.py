@@ -20,10 +20,13 @@ def happened(timeline: Timeline) -> list[list[str]]:
     turns = timeline.turns
     last = len(turns) - 1
     found = [(0, 0, turns[0].at, f"begins with {model(turns[0].model)}")]
-    found += [(min(cut.turn, last), 1, cut.at, f"{CUT} {cut_words(cut)}") for cut in timeline.cuts]
+    found += [
+        (min(cut.turns_before, last), 1, cut.at, f"{CUT} {cut_words(cut)}")
+        for cut in timeline.compactions
+    ]
     found += [
         (mark.turn, 2, mark.at, f"{MARK_SIGNS[mark.kind][0]} {mark_words(mark)}")
-        for mark in timeline.marks
+        for mark in timeline.events
     ]
     found.append((last, 3, turns[last].at, "now"))
     return [

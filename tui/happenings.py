@@ -30,7 +30,7 @@ class Happening:
     source: str
     """Who tells it, in a word."""
     where: str
-    words: str
+    text: str
     detail: str = ""
     """What else is known, line by line."""
     session_id: str | None = None
@@ -40,13 +40,13 @@ class Happenings:
     """What happened while this ctxtop ran: the newest, as many as are kept."""
 
     def __init__(self) -> None:
-        self._kept: Final[deque[Happening]] = deque(maxlen=KEPT)
+        self._events: Final[deque[Happening]] = deque(maxlen=KEPT)
         self._count = 0
 
     @property
     def all(self) -> tuple[Happening, ...]:
         """Oldest first."""
-        return tuple(self._kept)
+        return tuple(self._events)
 
     @property
     def count(self) -> int:
@@ -59,36 +59,36 @@ class Happenings:
         weight: Weight,
         source: str,
         where: str,
-        words: str,
+        text: str,
         detail: str = "",
     ) -> None:
         """Keep another one; the oldest goes."""
         self._count += 1
         key = f"now {self._count}"
-        self._kept.append(
-            Happening(key, at, weight, source, one_line(where), one_line(words), detail)
+        self._events.append(
+            Happening(key, at, weight, source, one_line(where), one_line(text), detail)
         )
 
-    def troubled(self, at: int, trouble: Trouble) -> None:
+    def add_problem(self, at: int, trouble: Trouble) -> None:
         """Note that something is in the way."""
-        self.add(at, Weight.TROUBLE, "trouble", trouble.place, trouble.what, trouble.remedy)
+        self.add(at, Weight.TROUBLE, "trouble", trouble.where, trouble.what, trouble.fix)
 
-    def eased(self, at: int, place: str) -> None:
+    def resolve_problem(self, at: int, place: str) -> None:
         """Note that a trouble is over."""
         self.add(at, Weight.NOTE, "trouble", place, "is over")
 
-    def noted(self, at: int, notice: Trouble) -> None:
+    def add_notice(self, at: int, notice: Trouble) -> None:
         """Note what the collector tells."""
-        self.add(at, Weight.NOTE, "noted", notice.place, notice.what, notice.remedy)
+        self.add(at, Weight.NOTE, "noted", notice.where, notice.what, notice.fix)
 
-    def scanned(self, at: int, progress: Progress, seconds: float) -> None:
+    def add_scan(self, at: int, progress: Progress, seconds: float) -> None:
         """Note that a scan has come to its end."""
-        read = f"{progress.bytes / 1e6:,.1f} MB in {seconds:.1f} s"
-        files = f"{progress.files_in_all:,} files"
+        read = f"{progress.bytes_read / 1e6:,.1f} MB in {seconds:.1f} s"
+        files = f"{progress.files_total:,} files"
         self.add(at, Weight.NOTE, "scan", files, f"read, {read}")
 
 
-def in_order(happenings: Iterable[Happening], most: int) -> list[Happening]:
+def in_order(happenings: Iterable[Happening], limit: int) -> list[Happening]:
     """Put the newest last, at most so many; what has no time comes first."""
     listed = sorted(happenings, key=lambda each: each.at or 0)
-    return listed[-most:]
+    return listed[-limit:]

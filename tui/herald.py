@@ -67,7 +67,7 @@ class Herald:
         before, self._view = self._view, view
         if view.scanned and self._progress is not None:
             seconds = time.monotonic() - self._began
-            self.happened.scanned(self._app.now_ms(), self._progress, seconds)
+            self.happened.add_scan(self._app.now_ms(), self._progress, seconds)
             self._progress = None
         if before is not None:
             for notice in notices.between(before, view, self._began_ms):
@@ -75,19 +75,19 @@ class Herald:
 
     def hear_progress(self, progress: Progress) -> None:
         """Remember how much the first scan reads."""
-        if progress.files_in_all and (self._view is None or not self._view.scanned):
+        if progress.files_total and (self._view is None or not self._view.scanned):
             self._progress = progress
 
     def hear_trouble(self, trouble: Trouble) -> None:
         """Keep it for the log; the fleet shows it while it lasts."""
-        self._troubles.add(trouble.place)
-        self.happened.troubled(self._app.now_ms(), trouble)
+        self._troubles.add(trouble.where)
+        self.happened.add_problem(self._app.now_ms(), trouble)
 
     def hear_ease(self, place: str) -> None:
         """Keep for the log that a trouble is over; of what was no trouble nothing is said."""
         if place in self._troubles:
             self._troubles.remove(place)
-            self.happened.eased(self._app.now_ms(), place)
+            self.happened.resolve_problem(self._app.now_ms(), place)
 
     def hear_note(self, note: Trouble) -> None:
         """Tell what the collector notes: it did something by itself, or set something aside."""
@@ -95,7 +95,7 @@ class Herald:
 
         automatic = is_by_itself(note)
         if not automatic:
-            self.happened.noted(self._app.now_ms(), note)
+            self.happened.add_notice(self._app.now_ms(), note)
         self.tell(notices.of_note(note, Kind.AUTOMATIC if automatic else Kind.NOTED))
 
     def hear_level(self, title: str, found: ContextWarning) -> None:

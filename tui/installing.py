@@ -19,7 +19,7 @@ class Offer:
 
     plan: Plan
     summary: str
-    difference: tuple[str, ...]
+    diff: tuple[str, ...]
 
 
 def offer_install(places: Places) -> Offer | str:

@@ -33,7 +33,7 @@ class Keymap:
 
 def read_keymap(policy: Policy, bindings: Sequence[Bound]) -> Keymap:
     """Take over what can hold; an unknown id, an unknown key and a clash are one notice each."""
-    said = policy.under(CHORDS)
+    said = policy.with_prefix(CHORDS)
     by_id: dict[str, list[Bound]] = {}
     for each in bindings:
         by_id.setdefault(each.id, []).append(each)

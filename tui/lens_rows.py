@@ -41,7 +41,7 @@ class Thing:
 
     text: str
     line: int | None
-    is_kept: bool | None
+    is_retained: bool | None
     """None where that is not told."""
 
 
@@ -50,48 +50,50 @@ class Kind:
     """Things of one kind, and how many of them there are in all."""
 
     name: str
-    things: tuple[Thing, ...]
-    kept: int | None
+    items: tuple[Thing, ...]
+    retained: int | None
     """None while what was kept is looked up."""
-    forgotten: int
+    lost: int
     note: str = ""
 
 
-def kinds_of(told: Told | None, halves: Halves | None, asked: Sequence[Steered]) -> list[Kind]:
+def kinds_of(
+    report: Told | None, retained_and_lost: Halves | None, steering: Sequence[Steered]
+) -> list[Kind]:
     """Sort what stood before a compaction by kind, what was forgotten first."""
     found = []
-    if asked:
-        things = tuple(Thing(one_line(item.text), None, item.kept) for item in asked)
-        lost = sum(1 for item in asked if item.kept is False)
-        kept = len(asked) - lost
-        found.append(Kind("asked to keep", things, kept, lost, steering_cost(asked)))
-    if halves is not None:
+    if steering:
+        things = tuple(Thing(one_line(item.text), None, item.kept) for item in steering)
+        lost = sum(1 for item in steering if item.kept is False)
+        kept = len(steering) - lost
+        found.append(Kind("asked to keep", things, kept, lost, steering_cost(steering)))
+    if retained_and_lost is not None:
         found += [
             Kind(
                 name,
                 (
-                    *_things(_named(halves.lost, name), kept=False),
-                    *_things(_named(halves.kept, name)),
+                    *_things(_named(retained_and_lost.lost, name), kept=False),
+                    *_things(_named(retained_and_lost.retained, name)),
                 ),
-                len(_named(halves.kept, name)),
-                len(_named(halves.lost, name)),
+                len(_named(retained_and_lost.retained, name)),
+                len(_named(retained_and_lost.lost, name)),
             )
             for name in _NAMES
         ]
-    elif told is not None:
-        lost_of, counts = told.forgotten, told.forgotten.counts
+    elif report is not None:
+        lost_of, counts = report.forgotten, report.forgotten.counts
         found += [
             Kind(
                 name, tuple(_things(_named(lost_of, name), kept=False)), None, _count(counts, name)
             )
             for name in _NAMES
         ]
-    return [kind for kind in found if kind.things]
+    return [kind for kind in found if kind.items]
 
 
-def is_known(told: Told | None, halves: Halves | None) -> bool:
+def is_known(report: Told | None, retained_and_lost: Halves | None) -> bool:
     """Return whether the transcript holds what stood before the compaction."""
-    return all(each is None or each.is_known for each in (told, halves))
+    return all(each is None or each.is_known for each in (report, retained_and_lost))
 
 
 _NAMES: Final = ("rules", "decisions", "todos", "files", "names")
@@ -138,7 +140,7 @@ def lens_listing(kinds: Sequence[Kind], width: int, empty: str) -> Listing:
         rows.append(Row(kind.name, _kind(kind)))
         rows += [
             Row(f"{kind.name} {place} {thing.text}", _thing(thing, width))
-            for place, thing in enumerate(kind.things)
+            for place, thing in enumerate(kind.items)
         ]
     head = quiet("✗ forgotten: neither in the summary nor in what was kept   ✓ kept")
     return Listing(tuple(rows), head, empty)
@@ -147,7 +149,7 @@ def lens_listing(kinds: Sequence[Kind], width: int, empty: str) -> Listing:
 def thing_of(kinds: Sequence[Kind], key: str) -> Thing | None:
     """Find the thing that a row is of; None for the line above a kind."""
     for kind in kinds:
-        for place, thing in enumerate(kind.things):
+        for place, thing in enumerate(kind.items):
             if f"{kind.name} {place} {thing.text}" == key:
                 return thing
     return None
@@ -162,18 +164,18 @@ def sizes(row: CompactionRow, window: int, width: int) -> Content:
     )
 
 
-def lens_words(row: CompactionRow, told: Told | None, now_ms: int) -> Content:
+def lens_words(row: CompactionRow, report: Told | None, now_ms: int) -> Content:
     """Say when and how it came about, and whether too soon."""
     parts = [heading(cut_words(row)), quiet(f"  {when_words(row, now_ms)}")]
     said = Content("").join(parts)
     more: list[Content] = []
-    found = thrash.thrash(told.refill) if told else None
+    found = thrash.thrash(report.refill) if report else None
     if found:
         turns = plural(found.turns_since_last, "turn")
         words = f"⚠ too soon: {turns} after the last one{refilled(found.culprit)}"
         more.append(Content.styled(words, "$level-high"))
-    if told and told.cleared_results:
-        results = plural(told.cleared_results, "tool result")
+    if report and report.cleared_results:
+        results = plural(report.cleared_results, "tool result")
         more.append(quiet(f"{results} had been cleared before it, silently"))
     return lines(said, *more)
 
@@ -181,7 +183,7 @@ def lens_words(row: CompactionRow, told: Told | None, now_ms: int) -> Content:
 def _after(row: CompactionRow, window: int, room: int) -> Content:
     if row.next_tokens is not None:
         return _size("after", row.next_tokens, "", window, room, "$level-calm")
-    estimate = row.post_tokens if row.left_tokens is None else row.left_tokens
+    estimate = row.post_tokens if row.estimated_next_tokens is None else row.estimated_next_tokens
     return _size("after", estimate, "≈", window, room, "$level-calm")
 
 
@@ -198,16 +200,18 @@ def _size(label: str, size: int | None, sign: str, window: int, room: int, style
 
 
 def _kind(kind: Kind) -> Content:
-    kept = "" if kind.kept is None else f", {kind.kept:,} kept"
-    return heading(kind.name) + quiet(f"  {kind.forgotten:,} forgotten{kept}{kind.note}")
+    kept = "" if kind.retained is None else f", {kind.retained:,} kept"
+    return heading(kind.name) + quiet(f"  {kind.lost:,} forgotten{kept}{kind.note}")
 
 
 def _thing(thing: Thing, width: int) -> Content:
-    sign, style = ("·", "$quiet") if thing.is_kept is None else KEPT if thing.is_kept else FORGOTTEN
+    sign, style = (
+        ("·", "$quiet") if thing.is_retained is None else KEPT if thing.is_retained else FORGOTTEN
+    )
     line = fit_right("" if thing.line is None else f"line {thing.line}", LINE_CELLS)
     room = max(1, width - 4 - len(line))
     return Content.assemble(
         (f"  {sign} ", style),
-        (fit(middle(thing.text, room), room), "$quiet" if thing.is_kept else "$foreground"),
+        (fit(middle(thing.text, room), room), "$quiet" if thing.is_retained else "$foreground"),
         (line, "$quiet"),
     )

@@ -40,21 +40,21 @@ class Least(Cycled):
     TROUBLES = Weight.TROUBLE
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Name it for a person; empty for all."""
         return "" if self is Least.ALL else f"{self.name.lower()} only"
 
 
-def select(entries: Iterable[Happening], words: str, least: Least) -> list[Happening]:
+def select(entries: Iterable[Happening], filter_text: str, level: Least) -> list[Happening]:
     """Choose the entries that are bad enough and have all words; !word is one they have not."""
-    asked = words.casefold().split()
-    return [each for each in entries if each.weight >= least.value and _matches(each, asked)]
+    asked = filter_text.casefold().split()
+    return [each for each in entries if each.weight >= level.value and _matches(each, asked)]
 
 
 def _matches(entry: Happening, asked: list[str]) -> bool:
     if not asked:
         return True
-    text = f"{entry.source} {entry.where} {entry.words} {entry.detail}".casefold()
+    text = f"{entry.source} {entry.where} {entry.text} {entry.detail}".casefold()
     return all(
         (word[1:] not in text) if word.startswith("!") and len(word) > 1 else word in text
         for word in asked
@@ -80,7 +80,7 @@ def log_line(entry: Happening, width: int, now_ms: int) -> Content:
         (f" {sign} ", style),
         (source, "$quiet"),
         (f"{fit(entry.where, where)} ", "bold"),
-        (fit(entry.words, rest), words),
+        (fit(entry.text, rest), words),
     )
 
 
@@ -106,7 +106,7 @@ def whole(entry: Happening) -> Content:
     at = NOTHING if entry.at is None else f"{_local(entry.at):%Y-%m-%d %H:%M:%S}"
     return Content("\n").join(
         [
-            Content.assemble((f"{sign} {entry.words}", style)),
+            Content.assemble((f"{sign} {entry.text}", style)),
             Content(""),
             Content.assemble(("when     ", "$quiet"), at),
             Content.assemble(("who      ", "$quiet"), entry.source),

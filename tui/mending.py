@@ -50,45 +50,45 @@ class Patient(msgspec.Struct, frozen=True):
     confirmed: frozenset[Step] = frozenset()
 
 
-def plan_mending(patient: Patient) -> Recovery:
+def plan_mending(request: Patient) -> Recovery:
     """Say what would be done; nothing is written. Raises what `plan_recovery` does, BusyError."""
-    return plan_recovery(_wanted(patient), patient.db)
+    return plan_recovery(_wanted(request), request.db)
 
 
-def mend(patient: Patient) -> tuple[Recovery, Resumed | None]:
+def mend(request: Patient) -> tuple[Recovery, Resumed | None]:
     """Mend it in a fork, and ask again there where the policy says so (T-11).
 
     Raises what `recover` does, BusyError.
     """
-    wanted = _wanted(patient)
-    with closing(Writer(patient.places.store)) as writer:
+    wanted = _wanted(request)
+    with closing(Writer(request.places.store)) as writer:
         clean_runs(writer.connection, time.time_ns() // 1_000_000)
         done = recover(wanted, writer.connection)
-    return done, _go_on(done, wanted, patient) if done.receipt else None
+    return done, _go_on(done, wanted, request) if done.receipt else None
 
 
-def _wanted(patient: Patient) -> Wanted:
-    session, policy = patient.session, patient.policy
+def _wanted(request: Patient) -> Wanted:
+    session, policy = request.session, request.policy
     if session.status in AT_WORK:
         raise BusyError(f"it is {session.status}: wait until it is idle")
-    folder = patient.places.folder
+    folder = request.places.folder
     transcript = folder.projects / session.path
     resumed_in = resume_folder(session)
-    subject = subject_of(folder, patient.places.store, session.session_id, transcript, resumed_in)
-    counter_of = read_estimator(patient.db).of
+    subject = subject_of(folder, request.places.store, session.session_id, transcript, resumed_in)
+    counter_of = read_estimator(request.db).for_model
     settings = recovery_settings(policy)
-    return wanted_of(subject, session, policy, counter_of, settings, patient.confirmed)
+    return wanted_of(subject, session, policy, counter_of, settings, request.confirmed)
 
 
-def _go_on(done: Recovery, wanted: Wanted, patient: Patient) -> Resumed | None:
-    subject, step, receipt = wanted.subject, done.choice.chosen, done.receipt
-    resume = patient.policy.text("recovery.resume")
+def _go_on(recovery: Recovery, options: Wanted, request: Patient) -> Resumed | None:
+    subject, step, receipt = options.target, recovery.choice.chosen, recovery.receipt
+    resume = request.policy.text("recovery.resume")
     prompt = prompt_to_send(resume, subject.transcript, step.prompt if step else None)
     if prompt is None or receipt is None:
         return None
-    folder = named_folder(patient.places.folder.root)
-    place = Place(run_folder(patient.session), folder, patient.places.store)
-    return go_on(prompt, receipt, place, wanted.settings.retry)
+    folder = named_folder(request.places.folder.root)
+    place = Place(run_folder(request.session), folder, request.places.store)
+    return go_on(prompt, receipt, place, options.settings.retry)
 
 
 def plan_or_why(
@@ -111,7 +111,7 @@ def mend_or_why(
     except _SAID as error:
         return NotDone((_why(error),))
     if done[0].receipt is None:
-        return NotDone(tuple(each.why for each in done[0].choice.why_not) or ("no step suffices",))
+        return NotDone(tuple(each.why for each in done[0].choice.refusals) or ("no step suffices",))
     return done
 
 
@@ -140,5 +140,5 @@ def _patient(
 ) -> Patient:
     files = PolicyFiles(places.policy)
     root = session.project_root
-    files.look([root] if root else [])
-    return Patient(db, places, session, files.policies.acting.of(root), confirmed)
+    files.refresh([root] if root else [])
+    return Patient(db, places, session, files.policies.acting.for_project(root), confirmed)

@@ -42,17 +42,17 @@ def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
     seen = timeline.turns[place]
     level = timeline.level(place)
     grown = timeline.growth(place)
-    total = len(timeline.turns) - timeline.ends_resting
-    rests = timeline.ends_resting and place == total
+    total = len(timeline.turns) - timeline.ends_with_current
+    rests = timeline.ends_with_current and place == total
     where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
     if rests:
-        compacted = bool(timeline.cuts) and timeline.cuts[-1].turn == total
+        compacted = bool(timeline.compactions) and timeline.compactions[-1].turns_before == total
         where = f"now: {'compacted ' if compacted else ''}after turn {total:,}"
     parts: list[Content | None] = [
         Content.styled(where, "bold"),
         Content(day(seen.at) or NOTHING),
         Content.styled(
-            f"{'≈' if seen.lowered else ''}{seen.tokens:,} tokens"
+            f"{'≈' if seen.is_estimate else ''}{seen.tokens:,} tokens"
             f"  {percent(timeline.ratio(place))}"
             f"{f' {level.value}' if level else ''}",
             f"bold {LEVEL_STYLES[level]}",
@@ -75,18 +75,18 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
     parts: list[Content] = []
     parts += [
         Content.styled(f"{CUT} {cut_words(cut)}", "$accent") + _later(cut.at, turn_at)
-        for cut in timeline.cuts
-        if cut.turn == place
+        for cut in timeline.compactions
+        if cut.turns_before == place
     ]
-    parts += [_mark(mark) + _later(mark.at, turn_at) for mark in timeline.marks_of(place)]
-    if timeline.ends_resting and turn is None:
+    parts += [_mark(mark) + _later(mark.at, turn_at) for mark in timeline.events_at(place)]
+    if timeline.ends_with_current and turn is None:
         calls = None
     if calls:
         shown = [one_line(call) for call in calls[:CALLS_SHOWN]]
         more = f" +{len(calls) - CALLS_SHOWN}" if len(calls) > CALLS_SHOWN else ""
         parts.append(quiet("called ") + Content(f"{', '.join(shown)}{more}"))
-    elif calls is None and timeline.turns[place].calls:
-        number = timeline.turns[place].calls
+    elif calls is None and timeline.turns[place].tool_calls:
+        number = timeline.turns[place].tool_calls
         parts.append(quiet(f"called {number} {'tool' if number == 1 else 'tools'}"))
     if not parts:
         parts.append(quiet("no tool was called"))
@@ -95,7 +95,7 @@ def happened_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | N
 
 def cut_words(cut: Cut) -> str:
     """Say what a compaction did to the context of the turn that follows it."""
-    after = after_tokens(cut.next_tokens, cut.estimate)
+    after = after_tokens(cut.next_tokens, cut.next_estimate)
     sizes = f"{tokens(cut.pre_tokens)} → {after}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
 

@@ -26,7 +26,7 @@ class Moment:
     composition: Composition | None = None
     """None where the transcript does not tell it."""
     calls: tuple[str, ...] = ()
-    trouble: str = ""
+    problem: str = ""
     """Why not."""
 
 
@@ -44,7 +44,7 @@ class Moments:
         """Give what was looked up."""
         return self._found.get(_key(turn))
 
-    def keep(self, turn: Turn | None, moment: Moment) -> None:
+    def put(self, turn: Turn | None, moment: Moment) -> None:
         """Keep it; the oldest goes."""
         self._found.pop(_key(turn), None)
         self._found[_key(turn)] = moment
@@ -70,9 +70,13 @@ def look_at(
     turn = past or newest
     try:
         found = read_composition(
-            db, projects, session_id, until=past.last_offset if past else None, most=ITEMS
+            db,
+            projects,
+            session_id,
+            until_offset=past.last_offset if past else None,
+            max_items=ITEMS,
         )
         calls = read_calls(db, projects, session_id, turn) if turn else ()
     except NothingToComposeError as error:
-        return Moment(trouble=str(error))
+        return Moment(problem=str(error))
     return Moment(found, calls)

@@ -20,11 +20,11 @@ MARK: Final = "▏"
 _TRACK: Final = "▁"
 
 
-def meter(value: int, most: int | None, cells: int) -> Content:
+def meter(value: int, maximum: int | None, cells: int) -> Content:
     """Draw a number against the most that is expected of it; without one only the track."""
-    if not most:
+    if not maximum:
         return Content.styled(_TRACK * cells, "$bar-track")
-    ratio = value / most
+    ratio = value / maximum
     style = _style(ratio)
     drawn = bar(ratio / SCALE, cells)
     mark = int(cells / SCALE)

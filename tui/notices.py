@@ -117,7 +117,7 @@ class Wanted:
 
     def is_quiet(self, now: time) -> bool:
         """Say whether bell and desktop are silent at this moment of the day."""
-        return self.quiet is not None and self.quiet.hold(now)
+        return self.quiet is not None and self.quiet.contains(now)
 
 
 def wanted_of(policy: Policy) -> Wanted:
@@ -146,12 +146,12 @@ def of_level(title: str, found: ContextWarning) -> Notice:
     in_use = warning.point.tokens or 0
     whose = "an agent of " if found.agent_id else ""
     reached = percent(warning.threshold)
-    if warning.line.of is Base.TOKENS and warning.ratio:
+    if warning.placed_threshold.of is Base.TOKENS and warning.ratio:
         reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
     name = f"{whose}{one_line(title)}"
     return Notice(
         Kind.LEVEL,
-        f"level {found.number}",
+        f"level {found.log_id}",
         f"{warning.level.value}: {reached} reached",
         f"{name}\n{percent(warning.ratio)} of the window is in use",
         WEIGHTS[warning.level.severity],
@@ -163,7 +163,7 @@ def of_level(title: str, found: ContextWarning) -> Notice:
 def of_note(notice: Trouble, kind: Kind) -> Notice:
     """Tell what the collector noted."""
     words = one_line(str(notice))
-    return Notice(kind, words, one_line(notice.place), words, subject=one_line(notice.place))
+    return Notice(kind, words, one_line(notice.where), words, subject=one_line(notice.where))
 
 
 def of_end(title: str, words: str, now_ms: int, weight: Weight) -> Notice:
@@ -206,7 +206,7 @@ def _of_session(before: Session | None, now: Session, since_ms: int) -> Iterator
         return
     name, started = one_line(now.title), now.session_id[:8]
     if _waits(now) and not (before and _waits(before)):
-        what = f"\n{one_line(now.doing.what)}" if now.doing and now.doing.what else ""
+        what = f"\n{one_line(now.activity.what)}" if now.activity and now.activity.what else ""
         key = f"waiting {now.session_id} {now.last_activity_at}"
         yield Notice(Kind.WAITING, key, "waits for you", f"{name}{what}", Weight.WARNING, name)
     if now.too_long and (before is None or before.too_long is None):
@@ -220,7 +220,7 @@ def _of_session(before: Session | None, now: Session, since_ms: int) -> Iterator
         words = f"{name}\n{tokens(before.context.tokens)} → {tokens(left)} tokens"
         key = f"compaction {now.session_id} {now.compactions}"
         yield Notice(Kind.COMPACTION, key, "compacted", words, subject=name)
-    failed, earlier = now.agents_failed or 0, before.agents_failed or 0
+    failed, earlier = now.agents_noncompliant or 0, before.agents_noncompliant or 0
     if failed > earlier:
         count = "an agent" if failed - earlier == 1 else f"{failed - earlier} agents"
         words = f"{name}\n{count} did not compress the result"
@@ -232,7 +232,9 @@ def _waits(session: Session) -> bool:
     if session.status is Status.WAITING:
         return True
     # Clients before the registry do not say so; what is in flight does.
-    return session.live and session.doing is not None and session.doing.kind is DoingKind.PERSON
+    return (
+        session.live and session.activity is not None and session.activity.kind is DoingKind.PERSON
+    )
 
 
 def gather(notices: Sequence[Notice]) -> list[Notice]:

@@ -65,11 +65,11 @@ def changes_kept(edits: Sequence[Edit], lines: Iterable[bytes]) -> list[Change]:
     return [_change(edit, lambda offset: old.get(offset, b"")) for edit in edits]
 
 
-def shortened(text: str, lines: int, width: int) -> list[str]:
+def shortened(text: str, max_lines: int, width: int) -> list[str]:
     """Wrap a text to the width and keep its first lines; the rest is counted in one more."""
     wrapped: list[str] = []
     for line in text.split("\n"):
-        if len(wrapped) > lines:
+        if len(wrapped) > max_lines:
             break
         said = clean_text(line.expandtabs(4))
         wrapped += textwrap.wrap(
@@ -78,9 +78,9 @@ def shortened(text: str, lines: int, width: int) -> list[str]:
             subsequent_indent="  ",
             replace_whitespace=False,
         ) or [""]
-    if len(wrapped) <= lines:
+    if len(wrapped) <= max_lines:
         return wrapped
-    kept = wrapped[:lines]
+    kept = wrapped[:max_lines]
     left = len(clean_text(text)) - sum(len(each) for each in kept)
     return [*kept, f"… {max(left, 1):,} more of {len(text):,} characters"]
 

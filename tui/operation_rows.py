@@ -46,7 +46,7 @@ class Item:
     box: str
     operations: tuple[Operation, ...] = ()
     """What it switches, or shows."""
-    is_head: bool = False
+    is_header: bool = False
     protected: Protected | None = None
 
     @property
@@ -55,21 +55,21 @@ class Item:
         return self.box in {ON, OFF, SOME}
 
     @property
-    def marks(self) -> frozenset[Mark]:
+    def keys(self) -> frozenset[Mark]:
         """By which its operations are known again."""
         return frozenset(mark_of(each) for each in self.operations)
 
 
 def items_of(planned: Planned) -> list[Item]:
     """Lay a plan out: what can be switched by level and strategy, what follows, what stays."""
-    left_out = planned.wish.left_out
+    left_out = planned.request.left_out
     ordered = sorted(planned.offered, key=lambda each: (each.level, each.strategy, each.line or 0))
     items: list[Item] = []
     for strategy, group in groupby(ordered, key=lambda each: each.strategy):
         own = tuple(group)
         boxes = [OFF if mark_of(each) in left_out else ON for each in own]
         box = boxes[0] if len(set(boxes)) == 1 else SOME
-        items.append(Item(f"s:{strategy}", box, own, is_head=True))
+        items.append(Item(f"s:{strategy}", box, own, is_header=True))
         items += [
             Item(f"o:{each.strategy}:{each.line}:{number}", box, (each,))
             for number, (each, box) in enumerate(zip(own, boxes, strict=True))
@@ -104,7 +104,7 @@ def item_line(item: Item, width: int) -> Content:
             STAYS, "", f"protected: {item.protected.why}", _count(item.protected.tokens), "", width
         )
         return Content.styled(said, "$quiet")
-    if item.is_head:
+    if item.is_header:
         return _head(item, width)
     (operation,) = item.operations
     line = "" if operation.line is None else f"{operation.line:,}"
@@ -141,9 +141,9 @@ def _laid_out(box: str, line: str, what: str, freed: str, why: str, width: int) 
 
 def switched(item: Item, left_out: frozenset[Mark]) -> frozenset[Mark]:
     """Switch a row: one operation, or all of a strategy; on where any of them is off."""
-    return left_out | item.marks if item.box == ON else left_out - item.marks
+    return left_out | item.keys if item.box == ON else left_out - item.keys
 
 
 def all_switched(planned: Planned) -> frozenset[Mark]:
     """Leave all out, or where some are left out already take all in."""
-    return frozenset() if planned.wish.left_out else frozenset(map(mark_of, planned.offered))
+    return frozenset() if planned.request.left_out else frozenset(map(mark_of, planned.offered))

@@ -38,7 +38,7 @@ _ASIDE: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
 """How the name of a store ends that was set aside: when that was, in UTC."""
 
 
-def read_past(db: sqlite3.Connection, store: Path, most: int = MOST) -> tuple[Happening, ...]:
+def read_past(db: sqlite3.Connection, store: Path, limit: int = MOST) -> tuple[Happening, ...]:
     """List what is known of the past, oldest first, the newest `most`."""
     found = [
         *_aside(db),
@@ -54,7 +54,7 @@ def read_past(db: sqlite3.Connection, store: Path, most: int = MOST) -> tuple[Ha
         *_faults(db, store),
         *_stores(store),
     ]
-    return tuple(_with_titles(db, in_order(found, most)))
+    return tuple(_with_titles(db, in_order(found, limit)))
 
 
 def _with_titles(db: sqlite3.Connection, found: list[Happening]) -> Iterator[Happening]:
@@ -75,7 +75,7 @@ def _aside(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.WARNING,
             source="bad line",
             where=one_line(row.path),
-            words=f"set aside: {one_line(row.reason)}",
+            text=f"set aside: {one_line(row.reason)}",
             detail=(
                 f"file    {one_line(row.path)} ({whose})\n"
                 f"offset  {row.offset:,} bytes\n"
@@ -96,7 +96,7 @@ def _unknown(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.NOTE,
             source="unknown",
             where=one_line(row.type),
-            words=f"{row.lines:,} of a type that is not known",
+            text=f"{row.lines:,} of a type that is not known",
             detail="They are kept and counted; a newer ctxtop may know them.",
         )
 
@@ -107,12 +107,12 @@ def _levels(db: sqlite3.Connection) -> Iterator[Happening]:
         whose = f"agent {each.agent_id}" if each.agent_id else "the session"
         ended = _moment(warning.cleared_at) if warning.cleared_by else "it stands"
         yield Happening(
-            key=f"level {each.number}",
+            key=f"level {each.log_id}",
             at=warning.at,
             weight=WEIGHTS[warning.level.severity],
             source="level",
             where=each.session_id[:8],
-            words=f"{warning.level.value} reached at {percent(warning.ratio)}"
+            text=f"{warning.level.value} reached at {percent(warning.ratio)}"
             + (", an agent" if each.agent_id else ""),
             detail=(
                 f"context  {whose}\n"
@@ -133,8 +133,8 @@ def _compactions(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.NOTE,
             source="compaction",
             where=row.session_id[:8],
-            words=f"{tokens(row.pre_tokens)} → "
-            f"{after_tokens(row.next_tokens, row.left_tokens, row.post_tokens)} tokens"
+            text=f"{tokens(row.pre_tokens)} → "
+            f"{after_tokens(row.next_tokens, row.estimated_next_tokens, row.post_tokens)} tokens"
             f", {row.trigger or 'of a kind that is not known'}"
             + (", an agent" if row.agent_id else ""),
             detail=(
@@ -156,7 +156,7 @@ def _runs(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.NOTE if run.receipt or run.left_tokens else Weight.WARNING,
             source="automatic",
             where=run.session_id[:8],
-            words=one_line(outcome),
+            text=one_line(outcome),
             detail=(
                 f"began    {_moment(run.at)}\n"
                 f"why      {one_line(run.reason)}\n"
@@ -178,7 +178,7 @@ def _receipts(store: Path) -> Iterator[Happening]:
             weight=Weight.WARNING if receipt.state is State.OPEN else Weight.NOTE,
             source="receipt",
             where=receipt.session_id[:8],
-            words=f"{MODES[receipt.mode]}: ≈ {tokens(freed)} tokens freed{state}",
+            text=f"{MODES[receipt.mode]}: ≈ {tokens(freed)} tokens freed{state}",
             detail=(
                 f"receipt  {receipt.receipt_id}\n"
                 f"{made}"
@@ -200,7 +200,7 @@ def _recoveries(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.NOTE if run.state is RunState.SUCCEEDED else Weight.WARNING,
             source="recovery",
             where=session_id[:8],
-            words=f"recovery {state}: {plural(run.counters.attempts, 'attempt')}",
+            text=f"recovery {state}: {plural(run.counters.attempts, 'attempt')}",
             detail=(
                 f"refusal  {one_line(run.found.error_type)}\n"
                 f"steps    {', '.join(run.steps)}\n"
@@ -221,7 +221,7 @@ def _refusals(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.WARNING,
             source="refusal",
             where=row.session_id[:8],
-            words=one_line(row.detail)[:SHOWN_CHARS] + (", an agent" if row.agent_id else ""),
+            text=one_line(row.detail)[:SHOWN_CHARS] + (", an agent" if row.agent_id else ""),
             detail=(
                 f"context  {whose}\n"
                 f"kind     {one_line(row.kind)}\n"
@@ -239,13 +239,13 @@ def _count(value: int | None) -> str:
 def _troubles(db: sqlite3.Connection) -> Iterator[Happening]:
     for row in queries.troubles(db)[:MOST_OF_A_KIND]:
         yield Happening(
-            key=f"trouble {row.place}",
+            key=f"trouble {row.where}",
             at=row.at,
             weight=Weight.TROUBLE,
             source="trouble",
-            where=one_line(row.place),
-            words=one_line(row.what),
-            detail=one_line(row.remedy),
+            where=one_line(row.where),
+            text=one_line(row.what),
+            detail=one_line(row.fix),
         )
 
 
@@ -258,7 +258,7 @@ def _hooks(db: sqlite3.Connection) -> Iterator[Happening]:
             weight=Weight.NOTE,
             source="hook",
             where=one_line(event),
-            words="1 record" if count == 1 else f"{count:,} records, the last",
+            text="1 record" if count == 1 else f"{count:,} records, the last",
         )
 
 
@@ -273,7 +273,7 @@ def _faults(db: sqlite3.Connection, store: Path) -> Iterator[Happening]:
                 weight=Weight.TROUBLE,
                 source="own log",
                 where=check.name,
-                words=one_line(check.detail),
+                text=one_line(check.detail),
                 detail=one_line(check.fix or ""),
             )
 
@@ -290,7 +290,7 @@ def _stores(store: Path) -> Iterator[Happening]:
             weight=Weight.WARNING,
             source="store",
             where=path.name,
-            words="a store was set aside and made again",
+            text="a store was set aside and made again",
             detail=f"{path}\nNothing is lost: remove it when you have no use for it.",
         )
 

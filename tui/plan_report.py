@@ -41,7 +41,7 @@ _KILO: Final = 1000
 
 
 def plan_lines(
-    plan: Plan | None, context: Context, width: int, *, is_old: bool, aimed: int | None
+    plan: Plan | None, context: Context, width: int, *, is_stale: bool, target_tokens: int | None
 ) -> Content:
     """Draw it in lines of `width` cells; an old plan is dim until the next one is there.
 
@@ -55,10 +55,10 @@ def plan_lines(
         _bar("after", plan.after_tokens, context, width),
         *(Content(middle(each, width)) for each in _facts(plan, width)),
         *_refused(plan.refused, width),
-        *(Content(middle(each, width)) for each in _missed(plan, aimed)),
+        *(Content(middle(each, width)) for each in _missed(plan, target_tokens)),
     ]
     drawn = Content("\n").join(lines)
-    return Content.styled(drawn.plain, "$quiet") if is_old else drawn
+    return Content.styled(drawn.plain, "$quiet") if is_stale else drawn
 
 
 def saved_words(plan: Plan) -> str:
@@ -138,12 +138,12 @@ def _facts(plan: Plan, width: int) -> list[str]:
     return [saved, price, harm]
 
 
-def _missed(plan: Plan, aimed: int | None) -> list[str]:
+def _missed(plan: Plan, target_tokens: int | None) -> list[str]:
     """Say what keeps the plan from its target."""
-    if aimed is None or plan.refused or plan.after_tokens <= aimed:
+    if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
         return []
     stays = "".join(f"; ≈ {tokens(each.tokens)} stay: {each.why}" for each in plan.protected[:1])
-    return [f"short of the target, ≈ {tokens(aimed)}{stays}"]
+    return [f"short of the target, ≈ {tokens(target_tokens)}{stays}"]
 
 
 def _refused(refused: Sequence[Refusal], width: int) -> list[Content]:

@@ -51,7 +51,7 @@ class Wish:
     """What is to be planned."""
 
     session: Session
-    aims: Aims
+    sliders: Aims
     left_out: frozenset[Mark] = frozenset()
 
 
@@ -59,7 +59,7 @@ class Wish:
 class Planned:
     """A plan, and what may be left out of it."""
 
-    wish: Wish
+    request: Wish
     plan: Plan
     offered: tuple[Operation, ...]
     """Each can be switched; what else the plan holds follows from them."""
@@ -80,7 +80,7 @@ class _Held:
     """A draft that can be asked again, and for what it was made."""
 
     path: str
-    aims: Aims
+    sliders: Aims
     state: tuple[int, int, int]
     """Of the file when the reading began."""
     draft: Draft
@@ -94,126 +94,136 @@ class Planner:
         self._places: Final = places
         self._worker: Final = Worker("ctxtop planner", post)
         self._newest: Wish | None = None
-        self._held: _Held | None = None
+        self._open_draft: _Held | None = None
         self._db: sqlite3.Connection | None = None
-        self._told = 0.0
+        self._progress_at = 0.0
 
     def plan(
         self,
-        wish: Wish,
-        take: Callable[[Planned | Trouble], None],
-        tell: Callable[[float], None],
+        request: Wish,
+        on_plan: Callable[[Planned | Trouble], None],
+        on_progress: Callable[[float], None],
     ) -> None:
         """Plan; `take` gets the plan of the newest wish alone, `tell` how much is read, 0..1."""
-        self._newest = wish
+        self._newest = request
 
         def take_newest(found: Planned | Trouble | None) -> None:
-            if found is not None and wish is self._newest:
-                take(found)
+            if found is not None and request is self._newest:
+                on_plan(found)
 
         def tell_newest(share: float) -> None:
-            if wish is self._newest:
-                tell(share)
+            if request is self._newest:
+                on_progress(share)
 
-        self._worker.do(lambda: self._plan(wish, tell_newest), take_newest)
+        self._worker.do(lambda: self._plan(request, tell_newest), take_newest)
 
-    def look(
+    def read_changes(
         self,
         session: Session,
         operations: Iterable[Operation],
-        most: int,
-        take: Callable[[list[Change] | Trouble], None],
+        max_changes: int,
+        on_changes: Callable[[list[Change] | Trouble], None],
     ) -> None:
         """Read what operations change in the transcript, at most so many changes."""
         chosen = list(operations)
-        self._worker.do(lambda: self._changes(session, chosen, most), take)
+        self._worker.do(lambda: self._changes(session, chosen, max_changes), on_changes)
 
     def stop(self) -> None:
         """Let go of the transcript and end; returns at once."""
         self._newest = None
-        self._worker.do(self._let_go, lambda _: None)
+        self._worker.do(self._close_draft, lambda _: None)
         self._worker.stop()
 
     # In the thread.
 
-    def _plan(self, wish: Wish, tell: Callable[[float], None]) -> Planned | Trouble | None:
+    def _plan(
+        self, request: Wish, on_progress: Callable[[float], None]
+    ) -> Planned | Trouble | None:
         import sqlite3
 
         from ..collectors.folder import Trouble
         from ..core.store.database import StoreError, explain
 
-        if wish is not self._newest:
+        if request is not self._newest:
             return None
         began = time.monotonic()
         try:
-            found = self._planned(wish, tell)
+            found = self._make_plan(request, on_progress)
         except _SupersededError:
-            self._let_go()
+            self._close_draft()
             return None
         except NotPlannedError as error:
-            self._let_go()
+            self._close_draft()
             return Trouble("no plan", str(error), "Esc leaves it alone")
         except OSError as error:
-            self._let_go()
-            why = f"{error.filename or wish.session.path}: {error.strerror or error}"
+            self._close_draft()
+            why = f"{error.filename or request.session.path}: {error.strerror or error}"
             return Trouble("no plan", why, "see to that file, then change something here")
         except sqlite3.Error as error:
-            self._let_go()
+            self._close_draft()
             return Trouble(str(self._places.store), *explain(error))
         except StoreError as error:
-            self._let_go()
+            self._close_draft()
             return Trouble("store", str(error), "then open this again")
         return replace(found, seconds=time.monotonic() - began)
 
-    def _planned(self, wish: Wish, tell: Callable[[float], None]) -> Planned:
-        path = self._path(wish.session)
+    def _make_plan(self, request: Wish, on_progress: Callable[[float], None]) -> Planned:
+        path = self._transcript(request.session)
         size = path.stat().st_size
         prompts: list[Prompt] = []
-        asked = wish.aims.asked()
-        if asked.whole:
-            self._let_go()
-            ground = self._ground(wish, size, tell)
+        asked = request.sliders.options()
+        if asked.whole_strategy:
+            self._close_draft()
+            ground = self._plan_context(request, size, on_progress)
             plan = plan_whole_for(ground, asked, lambda view: prompts.extend(_prompts(view)))
-            again = wish.aims.asked(prompts)
+            again = request.sliders.options(prompts)
             if again != asked:
                 plan = plan_whole_for(ground, again, lambda _: None)
-            return Planned(wish, plan, (), tuple(prompts), size, 0.0)
-        draft = self._draft(wish, tell)
-        plan = draft.plan(_numbers(draft, wish.left_out))
-        return Planned(wish, plan, draft.offered, (), size, 0.0)
+            return Planned(request, plan, (), tuple(prompts), size, 0.0)
+        draft = self._draft(request, on_progress)
+        plan = draft.plan(_numbers(draft, request.left_out))
+        return Planned(request, plan, draft.offered_operations, (), size, 0.0)
 
-    def _draft(self, wish: Wish, tell: Callable[[float], None]) -> Draft:
-        held, now = self._held, self._path(wish.session).stat()
+    def _draft(self, request: Wish, on_progress: Callable[[float], None]) -> Draft:
+        held, now = self._open_draft, self._transcript(request.session).stat()
         # Also where another file took its place, which an open one does not notice.
         state = now.st_ino, now.st_size, now.st_mtime_ns
-        if held and (held.path, held.aims, held.state) == (wish.session.path, wish.aims, state):
+        if held and (held.path, held.sliders, held.state) == (
+            request.session.path,
+            request.sliders,
+            state,
+        ):
             return held.draft
-        self._let_go()
+        self._close_draft()
         close = ExitStack()
-        ground = self._ground(wish, now.st_size, tell)
-        draft = close.enter_context(draft_for(ground, wish.aims.asked()))
-        self._held = _Held(wish.session.path, wish.aims, state, draft, close)
+        ground = self._plan_context(request, now.st_size, on_progress)
+        draft = close.enter_context(draft_for(ground, request.sliders.options()))
+        self._open_draft = _Held(request.session.path, request.sliders, state, draft, close)
         return draft
 
-    def _ground(self, wish: Wish, size: int, tell: Callable[[float], None]) -> Ground:
+    def _plan_context(
+        self, request: Wish, size: int, on_progress: Callable[[float], None]
+    ) -> Ground:
         from ..collectors.policy_files import PolicyFiles
         from ..collectors.subjects import summary_cache
         from ..collectors.transcripts.conversation import entries_from
 
         policies = PolicyFiles(self._places.policy)
-        root = wish.session.project_root
-        policies.look([root] if root else [])
+        root = request.session.project_root
+        policies.refresh([root] if root else [])
         return Ground(
-            db=self._store(),
-            transcript=self._path(wish.session),
-            session=wish.session,
-            policy=policies.policies.acting.of(root),
-            cache=summary_cache(self._places.store),
-            read=self._told_read(entries_from, wish, size, tell),
-            tell=lambda _: None,
+            db=self._open_store(),
+            transcript=self._transcript(request.session),
+            session=request.session,
+            policy=policies.policies.acting.for_project(root),
+            summary_cache=summary_cache(self._places.store),
+            read_entries=self._read_with_progress(entries_from, request, size, on_progress),
+            on_message=lambda _: None,
         )
 
-    def _told_read(self, read: Read, wish: Wish, size: int, tell: Callable[[float], None]) -> Read:
+    def _read_with_progress(
+        self, read: Read, request: Wish, size: int, on_progress: Callable[[float], None]
+    ) -> Read:
         """Tell how far the reading has come, and end it where nobody waits for it any more."""
         passes = 0
 
@@ -222,45 +232,45 @@ class Planner:
             passes += 1
             first = passes == 1
             for entry in read(path, start):
-                if wish is not self._newest:
+                if request is not self._newest:
                     raise _SupersededError
                 now = time.monotonic()
-                if now - self._told > TOLD_S:
-                    self._told = now
+                if now - self._progress_at > TOLD_S:
+                    self._progress_at = now
                     share = entry.offset / max(1, size)
                     share *= FIRST_PASS if first else 1 - FIRST_PASS
                     done = min(1.0, share if first else FIRST_PASS + share)
-                    self._worker.tell(lambda: tell(done))  # noqa: B023 -- its own each time
+                    self._worker.tell(lambda: on_progress(done))  # noqa: B023 -- its own each time
                 yield entry
 
         return told
 
     def _changes(
-        self, session: Session, operations: list[Operation], most: int
+        self, session: Session, operations: list[Operation], max_changes: int
     ) -> list[Change] | Trouble:
         from ..collectors.folder import Trouble
         from .operation_changes import changes_of
 
-        edits = [edit for each in operations for edit in each.edits][:most]
+        edits = [edit for each in operations for edit in each.edits][:max_changes]
         try:
-            return changes_of(edits, self._path(session))
+            return changes_of(edits, self._transcript(session))
         except OSError as error:
             why = f"{error.filename or session.path}: {error.strerror or error}"
             return Trouble("not shown", why, "it may have been moved")
 
-    def _store(self) -> sqlite3.Connection:
+    def _open_store(self) -> sqlite3.Connection:
         from ..core.store.database import open_reader
 
         if self._db is None:
             self._db = open_reader(self._places.store)
         return self._db
 
-    def _path(self, session: Session) -> Path:
+    def _transcript(self, session: Session) -> Path:
         return self._places.folder.projects / session.path
 
-    def _let_go(self) -> None:
-        if self._held is not None:
-            held, self._held = self._held, None
+    def _close_draft(self) -> None:
+        if self._open_draft is not None:
+            held, self._open_draft = self._open_draft, None
             held.close.close()
         if self._db is not None:
             with closing(self._db):
@@ -268,7 +278,9 @@ class Planner:
 
 
 def _numbers(draft: Draft, left_out: frozenset[Mark]) -> frozenset[int]:
-    return frozenset(n for n, each in enumerate(draft.offered) if mark_of(each) in left_out)
+    return frozenset(
+        n for n, each in enumerate(draft.offered_operations) if mark_of(each) in left_out
+    )
 
 
 def _prompts(view: View) -> list[Prompt]:
@@ -276,6 +288,6 @@ def _prompts(view: View) -> list[Prompt]:
     from .whole_makers import prompts_of
 
     return [
-        Prompt(each.line, middle(one_line(each.piece.text), PROMPT_CHARS))
+        Prompt(each.line, middle(one_line(each.part.text), PROMPT_CHARS))
         for each in prompts_of(view)
     ]

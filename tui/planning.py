@@ -63,40 +63,40 @@ class Asked(msgspec.Struct, frozen=True):
     """Also a transcript that is larger than any that is changed unasked."""
 
     @property
-    def whole(self) -> str | None:
+    def whole_strategy(self) -> str | None:
         """The strategy for the whole conversation that was named."""
         return next((each for each in self.strategies if each in WHOLE), None)
 
 
-def complaint(asked: Asked, *, in_place: bool) -> str | None:
+def complaint(options: Asked, *, in_place: bool) -> str | None:
     """Say what does not go together, and what to do; None where all does."""
-    whole = asked.whole
-    if whole and len(asked.strategies) > 1:
+    whole = options.whole_strategy
+    if whole and len(options.strategies) > 1:
         return f"--strategy {whole} goes alone: leave the others out"
-    if asked.level is not None and asked.level >= Harm.SUMMARY:
+    if options.level is not None and options.level >= Harm.SUMMARY:
         return (
-            f"level {asked.level} is asked for by name: --strategy summarise (7),"
+            f"level {options.level} is asked for by name: --strategy summarise (7),"
             " --strategy cut, revert or rollover (8)"
         )
-    if whole and (asked.level is not None or asked.target is not None):
+    if whole and (options.level is not None or options.target is not None):
         return f"--strategy {whole} has no --level and no --target: leave them out"
     if whole == ROLLOVER and in_place:
         return "--strategy rollover makes a session of its own: leave --in-place out"
-    if whole == CUT and not asked.keep_turns:
+    if whole == CUT and not options.keep_turns:
         return "--strategy cut needs --keep-turns N, the newest turns that stay"
     for option, value, users in (
-        ("--keep-turns", asked.keep_turns, (CUT,)),
-        ("--to", asked.to, (REVERT,)),
-        ("--template", asked.template, (SUMMARISE, ROLLOVER)),
-        ("--budget", asked.budget, (SUMMARISE, ROLLOVER)),
-        ("--provider", asked.provider, (SUMMARISE,)),
-        ("--model", asked.model, (SUMMARISE,)),
+        ("--keep-turns", options.keep_turns, (CUT,)),
+        ("--to", options.to, (REVERT,)),
+        ("--template", options.template, (SUMMARISE, ROLLOVER)),
+        ("--budget", options.budget, (SUMMARISE, ROLLOVER)),
+        ("--provider", options.provider, (SUMMARISE,)),
+        ("--model", options.model, (SUMMARISE,)),
     ):
         if value is not None and whole not in users:
             return f"{option} goes with --strategy {' or '.join(users)}"
-    if whole in {CUT, REVERT, ROLLOVER} and asked.keep is not None:
+    if whole in {CUT, REVERT, ROLLOVER} and options.keep is not None:
         return f"--strategy {whole} has no --keep: leave it out"
-    if asked.model is not None and asked.provider in {None, "none"}:
+    if options.model is not None and options.provider in {None, "none"}:
         return "--model needs --provider: no model is asked without one"
     return None
 
@@ -113,118 +113,118 @@ class Ground(msgspec.Struct, frozen=True):
     transcript: Path
     session: Session
     policy: Policy
-    cache: Path
+    summary_cache: Path
     """Folder of summaries that a model wrote."""
-    read: Read
+    read_entries: Read
     """Reads the transcript's entries."""
-    tell: Callable[[str], None]
+    on_message: Callable[[str], None]
     """Hears what a model that writes a summary has to say."""
-    live: str | None = None
+    held_by: str | None = None
     """Who has the session open, where that forbids it."""
 
 
-def plan_for(ground: Ground, asked: Asked) -> Plan:
+def plan_for(context: Ground, options: Asked) -> Plan:
     """Plan what was asked for; a refusal is part of it. Raises NotPlannedError."""
-    size = _size(ground)
-    too_large = size_refusal(size, _largest(asked))
+    size = _size(context)
+    too_large = size_refusal(size, _largest(options))
     if too_large:
         # To read gigabytes takes minutes, for a plan that is not carried out.
-        known = ground.session.context.tokens or 0
-        named = ground.session.session_id
+        known = context.session.context.tokens or 0
+        named = context.session.session_id
         return make_plan(named, "", size, (), before_tokens=known, refused=[too_large])
-    if asked.whole:
-        return plan_whole_for(ground, asked, lambda _: None)
-    with draft_for(ground, asked) as draft:
+    if options.whole_strategy:
+        return plan_whole_for(context, options, lambda _: None)
+    with draft_for(context, options) as draft:
         return draft.plan()
 
 
 @contextmanager
-def draft_for(ground: Ground, asked: Asked) -> Iterator[Draft]:
+def draft_for(context: Ground, options: Asked) -> Iterator[Draft]:
     """Hold a plan by level, of which operations can be left out. Raises NotPlannedError."""
     from ..core.compaction.line_file import open_lines
     from ..core.compaction.planning import draft
     from ..core.compaction.protect import Protection
     from ..core.store.estimating import read_estimator
 
-    _refuse_unread(ground, asked)
-    keep = TOOL_TURNS if asked.keep is None else asked.keep
+    _refuse_unread(context, options)
+    keep = TOOL_TURNS if options.keep is None else options.keep
     try:
-        with open_lines(ground.transcript) as file:
+        with open_lines(context.transcript) as file:
             yield draft(
-                ground.session.session_id,
-                ground.transcript,
+                context.session.session_id,
+                context.transcript,
                 file,
-                ground.read,
-                read_estimator(ground.db).of,
-                aim=aim_of(ground.session, asked),
-                protection=Protection(tool_turns=keep),
-                live=ground.live,
-                largest=_largest(asked),
+                context.read_entries,
+                read_estimator(context.db).for_model,
+                options=aim_of(context.session, options),
+                protection=Protection(min_turns=keep),
+                open_in=context.held_by,
+                max_bytes=_largest(options),
             )
     except OSError as error:
-        raise _unread(ground, error) from error
+        raise _unread(context, error) from error
 
 
-def plan_whole_for(ground: Ground, asked: Asked, look: Callable[[View], None]) -> Plan:
+def plan_whole_for(context: Ground, options: Asked, on_view: Callable[[View], None]) -> Plan:
     """Plan for the whole conversation, and let `look` see it. Raises NotPlannedError."""
     from ..core.compaction.plan_whole import plan_whole
     from ..core.store.estimating import read_estimator
     from ..core.summaries.settings import summary_settings
     from .whole_makers import make_of
 
-    _refuse_unread(ground, asked)
-    settings = summary_settings(ground.policy)
-    make = make_of(asked, settings, ground.session, ground.cache, ground.tell)
+    _refuse_unread(context, options)
+    settings = summary_settings(context.policy)
+    make = make_of(options, settings, context.session, context.summary_cache, context.on_message)
 
     def make_seen(whole: Whole, view: View) -> Operation | Refusal:
-        look(view)
+        on_view(view)
         return make(whole, view)
 
     try:
         return plan_whole(
-            ground.session.session_id,
-            ground.transcript,
-            ground.read,
-            read_estimator(ground.db).of,
+            context.session.session_id,
+            context.transcript,
+            context.read_entries,
+            read_estimator(context.db).for_model,
             make_seen,
-            live=ground.live,
-            largest=_largest(asked),
+            open_in=context.held_by,
+            max_bytes=_largest(options),
         )
     except OSError as error:
-        raise _unread(ground, error) from error
+        raise _unread(context, error) from error
 
 
-def _refuse_unread(ground: Ground, asked: Asked) -> None:
+def _refuse_unread(context: Ground, options: Asked) -> None:
     """Raise NotPlannedError where the transcript is too large to be read for a plan."""
-    found = size_refusal(_size(ground), _largest(asked))
+    found = size_refusal(_size(context), _largest(options))
     if found:
         raise NotPlannedError(f"{found.why}: {found.what_to_do}")
 
 
-def _size(ground: Ground) -> int:
+def _size(context: Ground) -> int:
     try:
-        return ground.transcript.stat().st_size
+        return context.transcript.stat().st_size
     except OSError as error:
-        raise _unread(ground, error) from error
+        raise _unread(context, error) from error
 
 
-def _largest(asked: Asked) -> int:
-    return UNLIMITED if asked.force else LARGEST_BYTES
+def _largest(options: Asked) -> int:
+    return UNLIMITED if options.force else LARGEST_BYTES
 
 
-def _unread(ground: Ground, error: OSError) -> NotPlannedError:
-    return NotPlannedError(f"{ground.transcript} cannot be read: {error.strerror or error}")
+def _unread(context: Ground, error: OSError) -> NotPlannedError:
+    return NotPlannedError(f"{context.transcript} cannot be read: {error.strerror or error}")
 
 
-def aim_of(session: Session, asked: Asked) -> Aim:
+def aim_of(session: Session, options: Asked) -> Aim:
     """Say what a plan by level aims at: half of the effective window where nothing was said."""
     from ..core.compaction.select import Aim
 
-    chose = asked.level is not None or bool(asked.strategies)
-    share = asked.target if asked.target is not None or chose else TARGET
+    chose = options.level is not None or bool(options.strategies)
+    share = options.target if options.target is not None or chose else TARGET
     return Aim(
-        level=MOST_HARM if asked.level is None else Harm(asked.level),
-        strategies=asked.strategies,
+        max_level=MOST_HARM if options.level is None else Harm(options.level),
+        strategies=options.strategies,
         target_tokens=None
         if share is None
         else target_tokens(session.context.window.tokens, share),

@@ -42,7 +42,7 @@ class PolicyPicture:
     notices: tuple[PolicyNotice, ...]
     projects: tuple[str, ...]
     """Folders that say something of their own."""
-    last: Written | None
+    last_change: Written | None
     """The newest change that can be taken back."""
     untrusted: tuple[str, ...] = ()
     """On the page of all projects: which files say more than counts, in a line."""
@@ -64,15 +64,15 @@ def read_picture(
     """Read all files anew, and give the policy of a folder."""
     files = PolicyFiles(sources)
     folders = project_roots(db)
-    files.look([*folders, folder] if folder and folder not in folders else folders)
-    policy = files.policies.of(folder)
+    files.refresh([*folders, folder] if folder and folder not in folders else folders)
+    policy = files.policies.for_project(folder)
     keymap = keymap_of(policy)
     return PolicyPicture(
         folder=folder,
         policy=policy,
         notices=(*files.notices, *(keymap.notices if keymap else ())),
         projects=tuple(sorted(files.policies.projects)),
-        last=Changes(store).last(),
+        last_change=Changes(store).last(),
         untrusted=() if folder else untrusted_line(files.policies),
     )
 
@@ -100,12 +100,12 @@ def files_of(sources: PolicySources, folder: str | None) -> list[PolicyFile]:
     return found
 
 
-def check_value(key: str, said: str) -> Value:
+def check_value(key: str, typed: str) -> Value:
     """Read what a person typed.
 
     Raises BadValueError, which says what the key takes, or KeyError where there is no such key.
     """
-    return key_of(key).kind.read(said.strip())
+    return key_of(key).value_type.parse(typed.strip())
 
 
 def plan(file: PolicyFile, key: str, value: Value | None) -> Change:
@@ -121,7 +121,7 @@ def make_change(sources: PolicySources, change: Change, write: Callable[[Change]
     """
     path, before = change.file.path, change.file.data
     folder, trusted = str(path.parent), TrustFile(sources.trust_file)
-    trusted.look()
+    trusted.refresh()
     is_own = before is None or trusted.state(folder, digest(before)) is Trust.TRUSTED
     write(change)
     if is_own and path.name == PROJECT_FILE:
@@ -138,13 +138,13 @@ def roots_of(written: Written, files: Sequence[PolicyFile]) -> tuple[Path, ...]:
 class Refused:
     """Nothing was written: why, and what to do."""
 
-    words: str
+    message: str
 
 
-def attempted(work: Callable[[], Answer]) -> Answer | Refused:
+def attempted(action: Callable[[], Answer]) -> Answer | Refused:
     """Do it; what is in its way comes as words."""
     try:
-        return work()
+        return action()
     except (NotSafeError, TrustFileError) as error:
         return Refused(one_line(str(error)))
     except OSError as error:

@@ -116,7 +116,7 @@ def value_line(found: Resolved, layout: Layout, ignored: Ignored | None = None) 
     if layout.about:
         about = found.key.description
         if ignored:
-            about = f"ignored: {one_line(ignored.said)} ({one_line(ignored.why)})"
+            about = f"ignored: {one_line(ignored.value_text)} ({one_line(ignored.why)})"
         parts.append((f" {fit(about, layout.about)}", "$level-warning" if ignored else "$quiet"))
     return Content.assemble(*parts)
 
@@ -156,13 +156,13 @@ def area_of(found: Resolved) -> str:
     return area if dot or area in AREAS else ""
 
 
-def select(policy: Policy, asked: str, *, changed: bool) -> list[Resolved]:
+def select(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[Resolved]:
     """Choose the values that have all words, or only those that somebody chose."""
-    parts = asked.casefold().split()
+    parts = filter_text.casefold().split()
     return [
         each
         for each in policy.values.values()
-        if (not changed or is_chosen(each)) and all(part in _text(each) for part in parts)
+        if (not chosen_only or is_chosen(each)) and all(part in _text(each) for part in parts)
     ]
 
 

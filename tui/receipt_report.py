@@ -23,15 +23,15 @@ TICK_CELLS: Final = 36
 """Of one check with its words."""
 
 
-def receipt_lines(receipt: Receipt, why_not: str | None, when: str, width: int) -> Content:
+def receipt_lines(receipt: Receipt, obstacle: str | None, when: str, width: int) -> Content:
     """Say what was done and how it stands, a line each."""
     return Content("\n").join(
         Content.styled(fit(label, LABEL_CELLS), "$quiet") + said
-        for label, said in _lines(receipt, why_not, when, max(0, width - LABEL_CELLS))
+        for label, said in _lines(receipt, obstacle, when, max(0, width - LABEL_CELLS))
     )
 
 
-def tick_lines(checks: Sequence[str], shown: int, width: int) -> Content:
+def tick_lines(checks: Sequence[str], ticked: int, width: int) -> Content:
     """Draw the checks in columns, the first `shown` of them with their tick."""
     columns = max(1, width // TICK_CELLS)
     height = -(-len(checks) // columns)
@@ -40,7 +40,7 @@ def tick_lines(checks: Sequence[str], shown: int, width: int) -> Content:
         cells = []
         for place in range(line, len(checks), height):
             words = f"{checks[place]:<3} {words_of(checks[place])}"
-            if place < shown:
+            if place < ticked:
                 cell = Content.styled("✓ ", "$level-calm") + Content(fit(words, TICK_CELLS - 2))
             else:
                 cell = Content.styled(f"· {fit(words, TICK_CELLS - 2)}", "$quiet")

@@ -101,19 +101,21 @@ def found_receipt(store: Path, receipt_id: str) -> tuple[Receipt | None, str | N
     from ..core.compaction.receipts import Receipts
 
     state = state_folder(store)
-    found = next(iter(Receipts(state).find(receipt_id)), None)
+    found = next(iter(Receipts(state).find_by_prefix(receipt_id)), None)
     return found, why_not_undoable(found, state) if found else None
 
 
-def changes_then(receipt: Receipt, operation: Operation, store: Path, most: int) -> list[Change]:
+def changes_then(
+    receipt: Receipt, operation: Operation, store: Path, max_changes: int
+) -> list[Change]:
     """Read what an operation changed when it was carried out. Raises OSError."""
     from ..collectors.subjects import state_folder
     from .operation_changes import changes_kept, changes_of
 
-    edits = operation.edits[:most]
+    edits = operation.edits[:max_changes]
     if receipt.backup is None:
         return changes_of(edits, Path(receipt.transcript))
-    with Backups(state_folder(store)).lines(receipt.backup) as lines:
+    with Backups(state_folder(store)).open_lines(receipt.backup) as lines:
         return changes_kept(edits, lines)
 
 

@@ -38,7 +38,7 @@ def recovery_lines(recovery: Recovery, width: int) -> Content:
 
 
 def _steps(recovery: Recovery, width: int) -> Iterator[Content]:
-    tried = {each.step: each for each in recovery.choice.tried}
+    tried = {each.step: each for each in recovery.choice.proposals}
     room = max(SHORTEST, width - STEP_CELLS - 2)
     for step in recovery.steps:
         proposal = tried.get(step)
@@ -46,12 +46,12 @@ def _steps(recovery: Recovery, width: int) -> Iterator[Content]:
         if proposal is None:
             yield Content.styled(f"· {name}{unused(recovery)}", "$quiet")
             continue
-        if proposal.missing is None:
+        if proposal.insufficient is None:
             what = middle(what_it_does(recovery, proposal), room)
             yield Content.styled(f"✓ {name}{what}", "bold $level-calm")
             continue
-        asks = proposal.missing.check == "confirm"
-        why = proposal.missing.why if asks else f"{proposal.missing.why}{hint(proposal)}"
+        asks = proposal.insufficient.check == "confirm"
+        why = proposal.insufficient.why if asks else f"{proposal.insufficient.why}{hint(proposal)}"
         sign, style = ("?", "bold $level-warning") if asks else ("✗", "$foreground")
         said = f"{why}; a allows it" if asks else why
         first, *more = wrap(one_line(said), room) or [""]

@@ -37,7 +37,7 @@ def ended(recovery: Recovery) -> Iterator[str]:
 
 def hint(proposal: Proposal) -> str:
     """Say what else could be done where a step does not suffice."""
-    missing = proposal.missing
+    missing = proposal.insufficient
     return f": {missing.what_to_do}" if missing and missing.what_to_do != "go on" else ""
 
 

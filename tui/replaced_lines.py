@@ -44,10 +44,10 @@ _WHO: Final = {
 class Shown:
     """Both sides as lines, and where a person goes with n."""
 
-    things: tuple[Content, ...]
-    lost: tuple[int, ...]
+    item_lines: tuple[Content, ...]
+    lost_starts: tuple[int, ...]
     """Lines of `things` with what is left out."""
-    turns: tuple[Content, ...]
+    turn_lines: tuple[Content, ...]
 
 
 def headline(row: SummaryRow, found: Replaced) -> list[str]:

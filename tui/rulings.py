@@ -25,27 +25,29 @@ if TYPE_CHECKING:
 class Rulings:
     """What is known so far; `told` is called when there is more."""
 
-    def __init__(self, look_up: LookUp, told: Callable[[], None]) -> None:
+    def __init__(self, look_up: LookUp, on_change: Callable[[], None]) -> None:
         self._look_up: Final = look_up
-        self._told: Final = told
+        self._told: Final = on_change
         self._found: Found = {}
         self._asked: set[str] = set()
         self._open = 0
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing is being asked."""
         return not self._open
 
-    def of(self, session_id: str, agent_id: str | None) -> Ruling | None:
+    def get(self, session_id: str, agent_id: str | None) -> Ruling | None:
         """Give the ruling on an agent, as far as it is known."""
         return self._found.get((session_id, agent_id)) if agent_id else None
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Ask again of sessions that come into sight; what is known stays until then."""
         self._asked.clear()
 
-    def ask(self, session_ids: set[str], sessions: Sequence[Session], policies: Policies) -> None:
+    def request(
+        self, session_ids: set[str], sessions: Sequence[Session], policies: Policies
+    ) -> None:
         """Ask of those sessions of which nobody asked yet."""
         new = session_ids - self._asked
         if not new:

@@ -40,50 +40,52 @@ class SavesFeed:
         self._rows: SortedRows | None = None
         self._report: SavesReport = NO_SAVES
         self._policies: Policies | None = None
-        self._judged_ms = 0
+        self._evaluated_ms = 0
         self._is_late = False
-        self._told: dict[str, Trouble] = {}
-        self._over: list[str] = []
+        self._reported: dict[str, Trouble] = {}
+        self._resolved: list[str] = []
 
     def read(self, sessions: Sequence[Session], now_ms: int, policies: Policies) -> SavesReport:
         """Say how every project's save stands at `now_ms`."""
         mark = save_mark(self._db)
         if self._rows is None or mark != self._mark:
             self._rows, self._mark = read_rows(self._db), mark
-        elif policies is self._policies and 0 <= now_ms - self._judged_ms < JUDGE_MS:
+        elif policies is self._policies and 0 <= now_ms - self._evaluated_ms < JUDGE_MS:
             # Of the sessions alone something may be new: how near their compaction is.
             self._is_late = True
             return self._report
         self._report = report(self._rows, sessions, now_ms, policies)
-        self._policies, self._judged_ms, self._is_late = policies, now_ms, False
+        self._policies, self._evaluated_ms, self._is_late = policies, now_ms, False
         return self._report
 
-    def is_sure(self, now_ms: int) -> bool:
+    def is_current(self, now_ms: int) -> bool:
         """Say whether time alone has changed no state that was read."""
-        if self._is_late and now_ms - self._judged_ms >= JUDGE_MS:
+        if self._is_late and now_ms - self._evaluated_ms >= JUDGE_MS:
             return False
-        return self._report.next_at is None or now_ms < self._report.next_at
+        return self._report.next_change_ms is None or now_ms < self._report.next_change_ms
 
-    def new_troubles(self) -> list[Trouble]:
+    def new_problems(self) -> list[Trouble]:
         """Name what is lost unless somebody acts, once each; old news is the report's alone."""
         lost = {
             found.project: _trouble(found)
             for found in self._report.projects
-            if found.standing.state in _LOST and found.is_fresh
+            if found.status.state in _LOST and found.is_fresh
         }
-        new = [each for project, each in lost.items() if self._told.get(project) != each]
-        self._over = [each.place for project, each in self._told.items() if project not in lost]
-        self._told = lost
+        new = [each for project, each in lost.items() if self._reported.get(project) != each]
+        self._resolved = [
+            each.where for project, each in self._reported.items() if project not in lost
+        ]
+        self._reported = lost
         return new
 
-    def ended_troubles(self) -> list[str]:
+    def resolved_problems(self) -> list[str]:
         """Name the places whose trouble is over."""
-        return self._over
+        return self._resolved
 
 
 def _trouble(found: ProjectSave) -> Trouble:
-    standing = found.standing
-    silent = ", and the plugin says nothing of it" if found.says.blind_spots else ""
+    standing = found.status
+    silent = ", and the plugin says nothing of it" if found.plugin_message.blind_spots else ""
     return Trouble(
         f"save of {found.name}",
         f"{standing.state.value.replace('_', ' ')}: {standing.reason}{silent}",

@@ -53,7 +53,7 @@ def plugin_report(report: SavesReport, width: int) -> list[Content]:
     for plugin in report.plugins:
         style = "bold $level-emergency" if plugin.fit is Fit.BROKEN else "$quiet"
         version = plugin.plugin.version or NOTHING
-        words = f"{plugin.plugin.plugin_id} {version}: {plugin.why}"
+        words = f"{plugin.plugin.plugin_id} {version}: {plugin.reason}"
         lines += _wrapped(one_line(words), style, 0, width)
     return lines
 
@@ -93,13 +93,15 @@ def _shares(found: ProjectSave, width: int) -> Iterator[Content]:
 
 
 def _rates(found: ProjectSave) -> list[Content]:
-    if not found.triggers:
+    if not found.trigger_rates:
         return []
     lines = [Content(""), Content.styled("what triage wanted to be saved", "bold $accent")]
-    for name, rate in found.triggers.items():
+    for name, rate in found.trigger_rates.items():
         share = "" if rate.share is None else f"  {percent(rate.share)}"
         lines.append(
-            Content.assemble((f"  {name:<20}", ""), (f"{rate.hits} of {rate.of}{share}", "$quiet"))
+            Content.assemble(
+                (f"  {name:<20}", ""), (f"{rate.hits} of {rate.total}{share}", "$quiet")
+            )
         )
     return lines
 
@@ -116,7 +118,7 @@ def _phases(found: ProjectSave) -> list[Content]:
 
 
 def _project(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
-    standing = found.standing
+    standing = found.status
     mark, style = MARKS[standing.state]
     seconds = found.age_s(now_ms)
     ago = NOTHING if seconds is None else f"{age(seconds * 1000)} ago"
@@ -137,35 +139,35 @@ def _project(found: ProjectSave, width: int, now_ms: int) -> Iterator[Content]:
 
 
 def _facts(found: ProjectSave) -> Iterator[tuple[str, str, str]]:
-    standing = found.standing
+    standing = found.status
     yield "why", standing.reason, "$foreground"
     if standing.titles:
         yield "saved", ", ".join(standing.titles), "$foreground"
-    elif standing.saved:
-        yield "saved", ", ".join(standing.saved), "$foreground"
+    elif standing.saved_categories:
+        yield "saved", ", ".join(standing.saved_categories), "$foreground"
     if standing.state is not SaveState.SAVED and standing.categories:
         yield "to save", ", ".join(standing.categories), "$foreground"
     for error in standing.errors:
         yield "error", f"{error.category or NOTHING}: {error.error}", "$level-warning"
-    if found.says.blind_spots:
-        yield "but", plugin_words(found.says), "$level-warning"
-    elif found.says.words and standing.state in NEEDS_SOMEONE:
-        yield "plugin says", found.says.words, "$quiet"
-    if found.confirmed is not None:
-        yield "confirmed", "yes, a prompt was told" if found.confirmed else "not yet", "$quiet"
-    if found.leftovers:
-        yield "left behind", f"{len(found.staged)} staged files", "$level-warning"
+    if found.plugin_message.blind_spots:
+        yield "but", plugin_words(found.plugin_message), "$level-warning"
+    elif found.plugin_message.text and standing.state in NEEDS_SOMEONE:
+        yield "plugin says", found.plugin_message.text, "$quiet"
+    if found.was_confirmed is not None:
+        yield "confirmed", "yes, a prompt was told" if found.was_confirmed else "not yet", "$quiet"
+    if found.has_leftovers:
+        yield "left behind", f"{len(found.staged_files)} staged files", "$level-warning"
     if found.saves:
         yield from _noise(found)
     for each in found.crossings:
         how = "$level-warning" if each.would_cross else "$quiet"
         ends = "the next save crosses it" if each.would_cross else "a save fits"
-        left = f"{tokens(each.left_tokens)} to the compaction, a save takes ≈"
+        left = f"{tokens(each.tokens_to_trigger)} to the compaction, a save takes ≈"
         yield "ahead", f"{left}{tokens(each.cost.tokens)}: {ends}", how
-    if standing.file:
+    if standing.source_file:
         inside = f"{found.project}/"
-        where = standing.file.path.removeprefix(inside)
-        yield "from", f"{where} ({standing.file.generation.value})", "$quiet"
+        where = standing.source_file.path.removeprefix(inside)
+        yield "from", f"{where} ({standing.source_file.generation.value})", "$quiet"
 
 
 def _noise(found: ProjectSave) -> Iterator[tuple[str, str, str]]:
@@ -183,7 +185,7 @@ def _noise(found: ProjectSave) -> Iterator[tuple[str, str, str]]:
         yield "degraded", "the triage's data came inline", "$level-warning"
     if found.refires:
         yield "fired again", f"{found.refires} times for the same save", "$level-warning"
-    change = found.change
+    change = found.before_after
     if change.before and change.after and change.reduction is not None:
         words = f"{_amount(change.before)} → {_amount(change.after)} ({percent(change.reduction)})"
         yield "change", words, "$foreground"

@@ -92,7 +92,7 @@ def saves_head(columns: Iterable[Column]) -> Content:
 
 def in_need(projects: Iterable[ProjectSave]) -> list[ProjectSave]:
     """Put those first that need somebody, each group the newest first."""
-    return sorted(projects, key=lambda each: each.standing.state not in NEEDS_SOMEONE)
+    return sorted(projects, key=lambda each: each.status.state not in NEEDS_SOMEONE)
 
 
 def saves_line(found: ProjectSave, columns: Iterable[Column], now_ms: int) -> Content:
@@ -102,19 +102,19 @@ def saves_line(found: ProjectSave, columns: Iterable[Column], now_ms: int) -> Co
 
 def state_words(found: ProjectSave) -> str:
     """Name a state for a person."""
-    return found.standing.state.value.replace("_", " ")
+    return found.status.state.value.replace("_", " ")
 
 
 def what_words(found: ProjectSave) -> str:
     """Say what was saved or is to be, else why the state is what it is."""
-    standing = found.standing
+    standing = found.status
     if standing.state is SaveState.SAVED:
-        return ", ".join(standing.titles or standing.saved or standing.categories)
+        return ", ".join(standing.titles or standing.saved_categories or standing.categories)
     return ", ".join(standing.categories) or standing.reason
 
 
 def _mark(found: ProjectSave, cells: int, now_ms: int) -> Content:
-    return Content.styled(*MARKS[found.standing.state])
+    return Content.styled(*MARKS[found.status.state])
 
 
 def _name(found: ProjectSave, cells: int, now_ms: int) -> Content:
@@ -122,7 +122,7 @@ def _name(found: ProjectSave, cells: int, now_ms: int) -> Content:
 
 
 def _state(found: ProjectSave, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit(state_words(found), cells), MARKS[found.standing.state][1])
+    return Content.styled(fit(state_words(found), cells), MARKS[found.status.state][1])
 
 
 def _age(found: ProjectSave, cells: int, now_ms: int) -> Content:

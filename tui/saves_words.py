@@ -37,17 +37,17 @@ def band_words(verdicts: Sequence[BandVerdict]) -> str:
     if found is None:
         return NOTHING
     if found.is_met:
-        return f"✓ as expected of {found.band.what}"
+        return f"✓ as expected of {found.band.label}"
     over = [
         name
         for name, place in (("lines", found.lines), ("tokens", found.tokens))
         if place is Place.ABOVE
     ]
-    return f"✗ more {' and '.join(over)} than expected of {found.band.what}"
+    return f"✗ more {' and '.join(over)} than expected of {found.band.label}"
 
 
-def plugin_words(said: PluginSays) -> str:
+def plugin_words(report: PluginSays) -> str:
     """Say what the plugin tells, and where that falls short."""
-    if said.blind_spots:
-        return "; ".join(WORDS[each] for each in said.blind_spots)
-    return said.words or NOTHING
+    if report.blind_spots:
+        return "; ".join(WORDS[each] for each in report.blind_spots)
+    return report.text or NOTHING

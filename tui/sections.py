@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 class Section(StrEnum):
     """A part of the page; its place is the key that opens it."""
 
-    FILLS = "Fills"
+    BREAKDOWN = "Fills"
     ITEMS = "Items"
     COMPACTIONS = "Compactions"
     WARNINGS = "Warnings"
-    EVIDENCE = "Evidence"
+    SOURCES = "Evidence"
     ABOUT = "About"
 
 

@@ -24,13 +24,13 @@ HEADING: Final = "/"
 class Order(Cycled):
     """How the sessions are sorted; `s` goes from one to the next."""
 
-    NEED = "need"
+    ATTENTION = "need"
     FULLEST = "fullest"
     SOONEST = "soonest full"
     NEWEST = "newest"
     COSTLIEST = "costliest"
-    RULE = "broken rules"
-    COMPACTED = "compactions"
+    NONCOMPLIANT = "broken rules"
+    COMPACTIONS = "compactions"
     NAME = "name"
 
     @property
@@ -39,9 +39,9 @@ class Order(Cycled):
         return _COLUMNS.get(self, "")
 
     @classmethod
-    def named(cls, value: str) -> Order:
+    def from_word(cls, value: str) -> Order:
         """Find the order of a word that was kept; the first one where nobody knows it."""
-        return next((order for order in cls if order.value == value), cls.NEED)
+        return next((order for order in cls if order.value == value), cls.ATTENTION)
 
 
 _COLUMNS: Final = {
@@ -49,8 +49,8 @@ _COLUMNS: Final = {
     Order.SOONEST: "until",
     Order.NEWEST: "doing",
     Order.COSTLIEST: "cost",
-    Order.RULE: "agents",
-    Order.COMPACTED: "compactions",
+    Order.NONCOMPLIANT: "agents",
+    Order.COMPACTIONS: "compactions",
     Order.NAME: "title",
 }
 
@@ -112,33 +112,33 @@ Entry = Session | Heading
 class Arrangement:
     """How a person has arranged the list."""
 
-    words: str = ""
+    filter_text: str = ""
     """The filter as it was typed."""
-    order: Order = Order.NEED
+    order: Order = Order.ATTENTION
     grouped: bool = False
     folded: frozenset[str] = frozenset()
     """Projects whose sessions are not shown."""
     pins: tuple[str, ...] = ()
     """Ids of sessions that stay on top, the newest last."""
-    picked: frozenset[str] = frozenset()
+    selected: frozenset[str] = frozenset()
     """Ids of sessions that are marked with others."""
     filter: Filter = field(default=EVERYTHING, compare=False)
     """What the words mean."""
 
-    def asking(self, words: str) -> Arrangement:
+    def with_filter(self, words: str) -> Arrangement:
         """Filter by other words."""
-        return replace(self, words=words, filter=read_filter(words))
+        return replace(self, filter_text=words, filter=read_filter(words))
 
-    def pin(self, session_id: str) -> Arrangement:
+    def toggle_pinned(self, session_id: str) -> Arrangement:
         """Keep a session on top, or let it go."""
         kept = tuple(each for each in self.pins if each != session_id)
         return replace(self, pins=kept if session_id in self.pins else (*kept, session_id))
 
-    def pick(self, session_id: str) -> Arrangement:
+    def toggle_selected(self, session_id: str) -> Arrangement:
         """Mark a session with the others, or no longer."""
-        return replace(self, picked=self.picked ^ {session_id})
+        return replace(self, selected=self.selected ^ {session_id})
 
-    def fold(self, project: str, *, folded: bool) -> Arrangement:
+    def with_folded(self, project: str, *, folded: bool) -> Arrangement:
         """Hide the sessions of a project, or show them."""
         now = self.folded | {project} if folded else self.folded - {project}
         return replace(self, folded=now)
@@ -153,22 +153,22 @@ class Arranged:
     """All that match, also where their heading is folded."""
 
 
-def arrange(sessions: Iterable[Session], how: Arrangement, now_ms: int) -> Arranged:
+def arrange(sessions: Iterable[Session], arrangement: Arrangement, now_ms: int) -> Arranged:
     """Choose, sort and group; what is pinned stands first, of its project where grouped.
 
     The sessions come in order of need, as in a view; those that are equal stay in it.
     """
-    seen = Seen(now_ms, frozenset(how.pins), how.picked)
+    seen = Seen(now_ms, frozenset(arrangement.pins), arrangement.selected)
     chosen = list(sessions)
-    if how.filter.tests:
-        chosen = [session for session in chosen if how.filter.takes(session, seen)]
-    for key in _KEYS[how.order]:
+    if arrangement.filter.tests:
+        chosen = [session for session in chosen if arrangement.filter.matches(session, seen)]
+    for key in _KEYS[arrangement.order]:
         chosen.sort(key=key)
-    if how.pins:
+    if arrangement.pins:
         chosen.sort(key=lambda session: session.session_id not in seen.pins)
-    if not how.grouped:
+    if not arrangement.grouped:
         return Arranged(tuple(chosen), tuple(chosen))
-    return Arranged(tuple(_grouped(chosen, how.folded)), tuple(chosen))
+    return Arranged(tuple(_grouped(chosen, arrangement.folded)), tuple(chosen))
 
 
 def _grouped(sessions: list[Session], folded: frozenset[str]) -> Iterator[Entry]:
@@ -193,7 +193,7 @@ def _costliest(session: Session) -> float:
 
 
 def _most_failed(session: Session) -> int:
-    return -(session.agents_failed or 0)
+    return -(session.agents_noncompliant or 0)
 
 
 def _most_agents(session: Session) -> int:
@@ -225,12 +225,12 @@ _ID: Final[Callable[[Session], str]] = attrgetter("session_id")
 # Sorted by one key after the other, the least important first: a list of 100,000 numbers or
 # texts is sorted several times faster than one of tuples, and the screen's thread does it.
 _KEYS: Final[dict[Order, tuple[Callable[[Session], Any], ...]]] = {
-    Order.NEED: (),
+    Order.ATTENTION: (),
     Order.FULLEST: (_ID, _fullest),
     Order.SOONEST: (_soonest,),
     Order.NEWEST: (_ID, _newest),
     Order.COSTLIEST: (_costliest,),
-    Order.RULE: (_most_agents, _most_failed),
-    Order.COMPACTED: (_most_compactions,),
+    Order.NONCOMPLIANT: (_most_agents, _most_failed),
+    Order.COMPACTIONS: (_most_compactions,),
     Order.NAME: (_ID, _title, _project),
 }

@@ -24,7 +24,7 @@ def session_agents_report(row: Line, width: int) -> Content:
     if session is None:
         return Content(row.key.rstrip("/"))
     states = Counter(each.status for each in agents)
-    judged = [each.ruling for each in agents if each.ruling]
+    judged = [each.compliance for each in agents if each.compliance]
     asked = [each for each in judged if each.verdict in PASSED | FAILED]
     failed = sum(each.failed for each in asked)
     results = [each.result for each in agents if each.result is not None]
@@ -47,7 +47,7 @@ def session_agents_report(row: Line, width: int) -> Content:
     if results:
         words = f"≈{tokens(returned)} tokens, {percent(share)} of its window"
         lines += line("gave back", words, width)
-    spent = [each.spent for each in agents if each.spent is not None]
+    spent = [each.usage for each in agents if each.usage is not None]
     if spent:
         out = sum(each.output_tokens for each in spent)
         fresh = sum(each.input_tokens + each.cache_creation_tokens for each in spent)

@@ -58,7 +58,7 @@ class Column:
 
 
 _COLUMNS: Final = (
-    Column("sign", "", 2, 0, Order.NEED),
+    Column("sign", "", 2, 0, Order.ATTENTION),
     Column("title", "session", SHORTEST_TITLE, 0, Order.NAME),
     Column("project", "project", 12, 7, Order.NAME),
     Column("model", "model", 10, 6, Order.NAME),
@@ -69,8 +69,8 @@ _COLUMNS: Final = (
     Column("trigger", "trigger", 9, 9, Order.FULLEST, right=True),
     Column("until", "turns left", 11, 1, Order.SOONEST, right=True),
     Column("trail", "trail", 8, 3),
-    Column("agents", "agents", 6, 2, Order.RULE, right=True),
-    Column("compactions", "↻", 3, 2, Order.COMPACTED, right=True),
+    Column("agents", "agents", 6, 2, Order.NONCOMPLIANT, right=True),
+    Column("compactions", "↻", 3, 2, Order.COMPACTIONS, right=True),
     Column("cost", "cost", 8, 4, Order.COSTLIEST, right=True),
     Column("cache", "cache", 5, 5),
 )
@@ -104,7 +104,7 @@ class Layout:
         return sum(column.cells for column in self.columns) + GAP * (len(self.columns) - 1)
 
     @property
-    def merged(self) -> tuple[Column, ...]:
+    def columns_when_refused(self) -> tuple[Column, ...]:
         """The same with one wide cell from the bar to what is left: for words instead of them."""
         gauges = [column for column in self.columns if column.name in _ONE_STATEMENT]
         wide = sum(one.cells for one in gauges) + GAP * (len(gauges) - 1)
@@ -114,7 +114,7 @@ class Layout:
             if column.name == "gauge" or column.name not in _ONE_STATEMENT
         )
 
-    def head(self, lines: Iterable[Line] = (), order: Order | None = None) -> Content:
+    def header(self, lines: Iterable[Line] = (), order: Order | None = None) -> Content:
         """Write the line above the rows; it names the marks of the bars, which are at `lines`."""
         cells = (_head(column, tuple(lines)) for column in self.columns)
         words = [

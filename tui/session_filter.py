@@ -37,7 +37,7 @@ class Seen:
 
     now_ms: int = 0
     pins: frozenset[str] = frozenset()
-    picked: frozenset[str] = frozenset()
+    selected: frozenset[str] = frozenset()
 
 
 Test = Callable[[Session, Seen], bool]
@@ -49,10 +49,10 @@ class Filter:
     """Tests that a session must all pass."""
 
     tests: tuple[Test, ...] = ()
-    wrong: str = ""
+    error: str = ""
     """What is wrong with the words, in one line; that word is left out."""
 
-    def takes(self, session: Session, seen: Seen) -> bool:
+    def matches(self, session: Session, seen: Seen) -> bool:
         """Say whether a session passes."""
         return all(test(session, seen) for test in self.tests)
 
@@ -196,7 +196,7 @@ def text_of(session: Session) -> str:
 
 FLAGS: Final[dict[str, Test]] = {
     "live:": lambda session, _: session.live,
-    "broke:": lambda session, _: bool(session.agents_failed),
+    "broke:": lambda session, _: bool(session.agents_noncompliant),
 }
 """Keys that ask by themselves."""
 
@@ -212,7 +212,7 @@ STATES: Final[dict[str, Test]] = {
     "warm": lambda session, seen: session.cache.is_warm(seen.now_ms) is True,
     "cold": lambda session, seen: session.cache.is_warm(seen.now_ms) is False,
     "pinned": lambda session, seen: session.session_id in seen.pins,
-    "marked": lambda session, seen: session.session_id in seen.picked,
+    "marked": lambda session, seen: session.session_id in seen.selected,
 }
 """What may stand after `is:`."""
 

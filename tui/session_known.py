@@ -27,16 +27,16 @@ class Known(msgspec.Struct, frozen=True):
     """Newest first, each with what is told of it; None: nothing yet."""
     warnings: tuple[ContextWarning, ...] = ()
     """Oldest first."""
-    steered: tuple[tuple[Steered, ...], ...] = ()
+    steering: tuple[tuple[Steered, ...], ...] = ()
     """What each compaction was asked to keep."""
     reasons: tuple[Reason, ...] = ()
     """Every claim of its window and its trigger."""
-    judged: tuple[Window, Trigger | None] | None = None
+    resolved: tuple[Window, Trigger | None] | None = None
     """What they led to."""
 
 
 def read_known(
-    db: sqlite3.Connection, session: Session, policies: Policies, before: Known | None = None
+    db: sqlite3.Connection, session: Session, policies: Policies, previous: Known | None = None
 ) -> Known:
     """Read it, judged by these policies; what cannot have changed is taken from `before`."""
     from ..core.reasons import read_reasons
@@ -48,15 +48,15 @@ def read_known(
 
     judged = (session.context.window, session.context.trigger)
     # The whole store is asked for them.
-    if before is not None and before.judged == judged:
-        reasons = before.reasons
+    if previous is not None and previous.resolved == judged:
+        reasons = previous.reasons
     else:
         reasons = read_reasons(db, session.session_id, policies)
-    rows = [(row, unpack(row.told)) for row in compactions(db, session.session_id)]
+    rows = [(row, unpack(row.report)) for row in compactions(db, session.session_id)]
     return Known(
         compactions=tuple(rows),
         warnings=tuple(session_warnings(db, session)),
-        steered=tuple(steered_by(rows, given(db, "steer", session.session_id))),
+        steering=tuple(steered_by(rows, given(db, "steer", session.session_id))),
         reasons=reasons,
-        judged=judged,
+        resolved=judged,
     )

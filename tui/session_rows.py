@@ -52,7 +52,7 @@ _AT_WORK: Final = frozenset({Status.BUSY, Status.ACTIVE})
 class Flags:
     """What a person said of a session."""
 
-    picked: bool = False
+    selected: bool = False
     pinned: bool = False
 
 
@@ -63,10 +63,10 @@ def session_line(
     flags: Flags = Flags(),
 ) -> Content:
     """Write a session's line."""
-    columns = layout.merged if session.too_long else layout.columns
+    columns = layout.columns_when_refused if session.too_long else layout.columns
     cells = [_CELLS[column.name](session, column.cells, now_ms) for column in columns]
-    if flags.picked or flags.pinned:
-        sign = PICKED if flags.picked else PINNED
+    if flags.selected or flags.pinned:
+        sign = PICKED if flags.selected else PINNED
         cells[0] = Content.assemble(_sign(session), (sign, "bold $accent"))
     return Content(" " * GAP).join(cells)
 
@@ -133,10 +133,10 @@ def _doing(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _doing_style(session: Session) -> str:
-    asked = session.doing is not None and session.doing.kind is DoingKind.PERSON
+    asked = session.activity is not None and session.activity.kind is DoingKind.PERSON
     if session.status is Status.WAITING or (session.live and asked):
         return "bold $level-warning"
-    return "$foreground" if session.status in _AT_WORK or session.doing else "$quiet"
+    return "$foreground" if session.status in _AT_WORK or session.activity else "$quiet"
 
 
 def _gauge(session: Session, cells: int, now_ms: int) -> Content:
@@ -175,7 +175,7 @@ def _until(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _trail(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_right(trail_words(session.trail, cells), cells), "$pane")
+    return Content.styled(fit_right(trail_words(session.recent_contexts, cells), cells), "$pane")
 
 
 def _level(session: Session, cells: int, now_ms: int) -> Content:
@@ -184,8 +184,8 @@ def _level(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _agents(session: Session, cells: int, now_ms: int) -> Content:
-    words = agent_count(session.agents, session.agents_failed)
-    style = "$level-warning" if session.agents_failed else "$foreground"
+    words = agent_count(session.agents, session.agents_noncompliant)
+    style = "$level-warning" if session.agents_noncompliant else "$foreground"
     return Content.styled(fit_right(words, cells), style)
 
 

@@ -39,7 +39,7 @@ class Shown:
     """All that the parts are made of."""
 
     session: Session
-    known: Known
+    details: Known
     moment: Moment | None
     """None while it is looked up."""
     is_past: bool
@@ -55,11 +55,11 @@ def title(part: Section, shown: Shown) -> str:
     """Name what is listed."""
     when = " then" if shown.is_past else ""
     names = {
-        Section.FILLS: f"What filled it{when}" if shown.is_past else "What fills it",
+        Section.BREAKDOWN: f"What filled it{when}" if shown.is_past else "What fills it",
         Section.ITEMS: f"The largest items{when}",
         Section.COMPACTIONS: "Compactions",
         Section.WARNINGS: "Warnings",
-        Section.EVIDENCE: "Why ctxtop believes its numbers",
+        Section.SOURCES: "Why ctxtop believes its numbers",
         Section.ABOUT: "The session",
     }
     return names[part]
@@ -67,41 +67,41 @@ def title(part: Section, shown: Shown) -> str:
 
 def counts(shown: Shown) -> tuple[str, ...]:
     """Say how much each part holds; empty where that tells nothing."""
-    standing = sum(1 for one in shown.known.warnings if one.warning.cleared_by is None)
-    listed = (0, 0, len(shown.known.compactions), standing, 0, 0)
+    standing = sum(1 for one in shown.details.warnings if one.warning.cleared_by is None)
+    listed = (0, 0, len(shown.details.compactions), standing, 0, 0)
     return tuple(str(count) if count else "" for count in listed)
 
 
 def listing(part: Section, shown: Shown, width: int) -> Listing:
     """List a part in lines of `width` cells."""
-    if part in {Section.FILLS, Section.ITEMS}:
+    if part in {Section.BREAKDOWN, Section.ITEMS}:
         found = shown.composition
         if found is None:
-            why = one_line(shown.moment.trouble) if shown.moment else BEING_READ
+            why = one_line(shown.moment.problem) if shown.moment else BEING_READ
             return Listing((), Content(""), why)
-        lay_out = fills_listing if part is Section.FILLS else items_listing
+        lay_out = fills_listing if part is Section.BREAKDOWN else items_listing
         return lay_out(found, width)
     if part is Section.COMPACTIONS:
-        return compactions_listing(shown.known, width, shown.now_ms)
+        return compactions_listing(shown.details, width, shown.now_ms)
     if part is Section.WARNINGS:
-        return warnings_listing(shown.known.warnings, width, shown.now_ms)
-    if part is Section.EVIDENCE:
-        return evidence_listing(shown.session.context, shown.known.reasons, width)
+        return warnings_listing(shown.details.warnings, width, shown.now_ms)
+    if part is Section.SOURCES:
+        return evidence_listing(shown.session.context, shown.details.reasons, width)
     return about_listing(shown.session, width, shown.now_ms)
 
 
 def detail(part: Section, shown: Shown, key: str, width: int) -> Content:
     """Show of a row what its line has no room for; an item's text is looked up by the page."""
     found = shown.composition
-    if part is Section.FILLS:
+    if part is Section.BREAKDOWN:
         return fills_detail(found, key, width) if found else Content("")
     if part is Section.COMPACTIONS:
-        return compaction_detail(shown.known, key, width, shown.now_ms)
+        return compaction_detail(shown.details, key, width, shown.now_ms)
     if part is Section.WARNINGS:
-        one = warning_of(shown.known.warnings, key)
+        one = warning_of(shown.details.warnings, key)
         return warning_detail(one, shown.now_ms) if one else Content("")
-    if part is Section.EVIDENCE:
-        return evidence_detail(shown.session.context, shown.known.reasons, key)
+    if part is Section.SOURCES:
+        return evidence_detail(shown.session.context, shown.details.reasons, key)
     if part is Section.ABOUT:
         return about_detail(shown.session, key, shown.now_ms)
     return Content("")
@@ -111,9 +111,9 @@ def to_copy(part: Section, shown: Shown, key: str) -> tuple[str, str]:
     """Give what a row stands for, and what to call that."""
     if part is Section.ITEMS and shown.composition:
         item = item_of(shown.composition, key)
-        return (one_line(item.what) if item else "", "the item's name")
+        return (one_line(item.name) if item else "", "the item's name")
     if part is Section.COMPACTIONS:
-        found = compaction_of(shown.known, key)
+        found = compaction_of(shown.details, key)
         told = found[1] if found else None
         prompt = forgotten_prompt(told.forgotten) if told else ""
         if prompt:

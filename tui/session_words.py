@@ -53,7 +53,7 @@ def fitting(choices: Sequence[str], cells: int) -> str:
 
 def doing_words(session: Session, cells: int) -> str:
     """Say what a session does, or waits for, in so many cells."""
-    doing = session.doing
+    doing = session.activity
     if doing is None or not session.live:
         return fitting(_WORDS[session.status], cells)
     if doing.kind is DoingKind.MODEL:
@@ -83,7 +83,7 @@ def _with_detail(what: str, detail: str, cells: int) -> str:
 
 def since(session: Session) -> int | None:
     """Say when what a session does began, in ms since 1970; else when it last did anything."""
-    doing = session.doing if session.live else None
+    doing = session.activity if session.live else None
     return doing.since if doing and doing.since is not None else session.last_activity_at
 
 

@@ -46,7 +46,7 @@ def keymap_of(policy: Policy) -> Keymap | None:
     """Give the keys that a policy gives to bindings; None, and at once, where it gives none."""
     from ..core.policy.schema import CHORDS
 
-    if not policy.under(CHORDS):
+    if not policy.with_prefix(CHORDS):
         return None
     from .bindings import all_bindings
     from .keymap import read_keymap

@@ -42,7 +42,7 @@ class Chosen:
     kind: str | None = None
     project: str | None = None
     agent_type: str | None = None
-    days: str | None = None
+    period: str | None = None
     session_id: str | None = None
 
 
@@ -72,21 +72,21 @@ def chips(chosen: Chosen, offered: Choices) -> tuple[Chip, ...]:
         _chip(Name.KIND, tuple(_KIND_WORDS[each] for each in KINDS), kind),
         _chip(Name.PROJECT, tuple(map(one_line, offered.projects)), chosen.project),
         _chip(Name.TYPE, tuple(map(one_line, offered.types)), chosen.agent_type),
-        _chip(Name.TIME, tuple(DAYS), chosen.days),
+        _chip(Name.TIME, tuple(DAYS), chosen.period),
         _chip(Name.SESSION, titles, titles[0] if chosen.session_id and titles else None),
     )
 
 
-def chosen_by(line: Sequence[Chip], offered: Choices) -> Chosen:
+def chosen_by(chips: Sequence[Chip], offered: Choices) -> Chosen:
     """Say what the line of filters chooses."""
-    places = [chip.chosen - 1 for chip in line]
-    values = [chip.values[chip.chosen] for chip in line]
+    places = [chip.chosen - 1 for chip in chips]
+    values = [chip.values[chip.chosen] for chip in chips]
     kind, project, agent_type, _, session = places
     return Chosen(
         kind=KINDS[kind] if kind >= 0 else None,
         project=offered.projects[project] if 0 <= project < len(offered.projects) else None,
         agent_type=offered.types[agent_type] if 0 <= agent_type < len(offered.types) else None,
-        days=values[3] if places[3] >= 0 else None,
+        period=values[3] if places[3] >= 0 else None,
         session_id=offered.session[0] if session >= 0 and offered.session else None,
     )
 
@@ -94,11 +94,11 @@ def chosen_by(line: Sequence[Chip], offered: Choices) -> Chosen:
 def wanted(words: str, chosen: Chosen, now_ms: int) -> Wanted:
     """Put the filters and what was typed together."""
     return Wanted(
-        words=words,
+        query=words,
         kind=chosen.kind,
         agent_type=chosen.agent_type,
         project=chosen.project,
-        since=None if chosen.days is None else start_of_day(now_ms, DAYS[chosen.days]),
+        since=None if chosen.period is None else start_of_day(now_ms, DAYS[chosen.period]),
         session_id=chosen.session_id,
     )
 

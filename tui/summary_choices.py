@@ -21,22 +21,27 @@ PAGE: Final = 200
 """Summaries that are held at once while many are written."""
 
 
-def one_choice(row: SummaryRow, where: Mapping[str, str]) -> Choice:
+def one_choice(row: SummaryRow, session_labels: Mapping[str, str]) -> Choice:
     """Offer the one in sight; `where` names sessions."""
-    return Choice("this one", _count(1), partial(_markdown_of, row, where))
+    return Choice("this one", _count(1), partial(_markdown_of, row, session_labels))
 
 
 def many_choices(
-    marked: Sequence[int],
+    selected: Sequence[int],
     shown: Sequence[int],
     plans: tuple[PlanText, ...],
-    where: Mapping[str, str],
+    session_labels: Mapping[str, str],
     store: Path,
 ) -> tuple[Choice, ...]:
     """Offer the marked ones, and all that the filters show, where there are any."""
-    offered = ((f"the {len(marked):,} marked", marked, 1), (f"all {len(shown):,} shown", shown, 2))
+    offered = (
+        (f"the {len(selected):,} marked", selected, 1),
+        (f"all {len(shown):,} shown", shown, 2),
+    )
     return tuple(
-        Choice(words, _count(len(ids)), partial(_markdown_of_many, store, plans, ids, where))
+        Choice(
+            words, _count(len(ids)), partial(_markdown_of_many, store, plans, ids, session_labels)
+        )
         for words, ids, least in offered
         if len(ids) >= least
     )

@@ -53,7 +53,7 @@ class Head:
     kind: str
     session_id: str
     agent_id: str | None
-    who: str
+    name: str
     at: int | None
     lines: int
     tokens: int
@@ -88,7 +88,7 @@ class Layout:
         """Count all lines."""
         return len(self.days) + self.count * self.height
 
-    def at(self, line: int) -> tuple[Day, int | None, int] | None:
+    def locate(self, line: int) -> tuple[Day, int | None, int] | None:
         """Say what stands on a line.
 
         That is a day, the place of a summary (None: the day's heading), and which line of it.
@@ -133,7 +133,7 @@ def head_of(row: SummaryRow, search: Search) -> Head:
         kind=row.kind,
         session_id=row.session_id,
         agent_id=row.agent_id,
-        who=who_said(row),
+        name=who_said(row),
         at=row.at,
         lines=row.lines,
         tokens=count_of(row.estimated_tokens, row.text),
@@ -143,7 +143,7 @@ def head_of(row: SummaryRow, search: Search) -> Head:
 
 
 def row_lines(
-    head: Head, where: str, verdict: Verdict | None, width: int, marked: str = " "
+    head: Head, session_label: str, verdict: Verdict | None, width: int, marked: str = " "
 ) -> list[Content]:
     """Draw a row; `where` names session and project, `marked` is the sign of a marked row."""
     sign = KIND_SIGNS.get(head.kind, "?")
@@ -163,15 +163,15 @@ def row_lines(
         cells = room // 2
         first = Content.assemble(
             name,
-            (fit(head.who, cells), style),
-            (f" {fit(where, room - cells - 1)}", "$quiet"),
+            (fit(head.name, cells), style),
+            (f" {fit(session_label, room - cells - 1)}", "$quiet"),
             (fit_right(size, SIZE_CELLS), "$quiet"),
             end,
         )
         return [first, _words(head, width)]
-    first = Content.assemble(name, (fit(head.who, max(0, width - _NAME - _END)), style), end)
+    first = Content.assemble(name, (fit(head.name, max(0, width - _NAME - _END)), style), end)
     room = max(0, width - _NAME - len(size) - 1)
-    second = Content.assemble((f"   {fit(where, room)} {size}", "$quiet"))
+    second = Content.assemble((f"   {fit(session_label, room)} {size}", "$quiet"))
     return [first, second, _words(head, width)]
 
 

@@ -21,7 +21,9 @@ SHORTEST_FENCE: Final = 3
 _TICKS: Final = re.compile("`+")
 
 
-def summaries_markdown(rows: Iterable[SummaryRow], where: Mapping[str, str]) -> Iterator[str]:
+def summaries_markdown(
+    rows: Iterable[SummaryRow], session_labels: Mapping[str, str]
+) -> Iterator[str]:
     """Write summaries one after another, as parts of one file; `where` names sessions.
 
     A file of one begins with its facts as front matter; of several each has its own, in a block,
@@ -33,13 +35,13 @@ def summaries_markdown(rows: Iterable[SummaryRow], where: Mapping[str, str]) -> 
         return
     second = next(waiting, None)
     if second is None:
-        yield from _alone(first, where)
+        yield from _alone(first, session_labels)
         return
     yield "# Summaries\n"
     for row in (first, second):
-        yield from _one_of_many(row, where)
+        yield from _one_of_many(row, session_labels)
     for row in waiting:
-        yield from _one_of_many(row, where)
+        yield from _one_of_many(row, session_labels)
 
 
 def fenced(text: str, info: str = "text") -> str:
@@ -49,14 +51,14 @@ def fenced(text: str, info: str = "text") -> str:
     return f"{fence}{info}\n{text}\n{fence}\n"
 
 
-def facts(row: SummaryRow, where: Mapping[str, str]) -> dict[str, str | int | None]:
+def facts(row: SummaryRow, session_labels: Mapping[str, str]) -> dict[str, str | int | None]:
     """Name the facts of a summary."""
     from .cli.times import time_of
 
     return {
         "kind": row.kind,
         "session_id": row.session_id,
-        "session": where.get(row.session_id),
+        "session": session_labels.get(row.session_id),
         "agent_id": row.agent_id,
         "agent_type": row.agent_type,
         "description": row.description,

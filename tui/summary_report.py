@@ -32,7 +32,7 @@ _KINDS = {
 class Known:
     """What is told of a summary beside its text."""
 
-    where: str
+    session_label: str
     """Its session's title and project."""
     ruling: Ruling | None = None
     plan: PlanText | None = None
@@ -74,7 +74,7 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
         Content.assemble(
             (f"{sign} ", style), (middle(one_line(who_said(row)), width - 2), f"bold {style}")
         ),
-        Content.styled(middle(known.where, width), "$foreground"),
+        Content.styled(middle(known.session_label, width), "$foreground"),
         Content.styled(_when_and_size(row, size, width, now_ms), "$quiet"),
     ]
     if known.ruling is not None and SIGNS[known.ruling.verdict].strip():
@@ -91,7 +91,7 @@ def fact_lines(row: SummaryRow, known: Known, width: int, now_ms: int) -> list[C
             f" ≈{tokens(plan.after_tokens)} tokens{undone}"
         )
         room = width - len(said) - 3
-        about = f" · {middle(plan.what, room)}" if room > 0 else ""
+        about = f" · {middle(plan.description, room)}" if room > 0 else ""
         lines.append(Content.styled(said + about, "$quiet"))
     return lines
 

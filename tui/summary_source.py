@@ -33,7 +33,7 @@ AgentKey = tuple[str, str]
 class Listing:
     """All that is wanted, and what of it stands in receipts."""
 
-    wanted: Wanted
+    query: Wanted
     found: Found
     plans: tuple[PlanText, ...]
     types: tuple[str, ...]
@@ -102,4 +102,4 @@ def read_rulings(
     known = {each.session_id for each in sessions}
     asked = [each for each in session_ids if each in known]
     found = read_agents(db, sessions, asked, policies) if asked else ()
-    return {(each.session_id, each.agent_id): each.ruling for each in found}
+    return {(each.session_id, each.agent_id): each.compliance for each in found}

@@ -88,30 +88,30 @@ class Across:
     width: int
     """Of the area."""
     start: int
-    seen: int
+    visible: int
 
     def cells_of(self, turn: int) -> range:
         """Name the cells of the area that show a turn; empty where it is not in sight."""
         place = turn - self.start
-        if not 0 <= place < self.seen:
+        if not 0 <= place < self.visible:
             return range(0)
-        first = -(-place * self.width // self.seen)
-        last = -(-(place + 1) * self.width // self.seen)
+        first = -(-place * self.width // self.visible)
+        last = -(-(place + 1) * self.width // self.visible)
         if first < last:
             return range(first, last)
-        shared = min(place * self.width // self.seen, self.width - 1)
+        shared = min(place * self.width // self.visible, self.width - 1)
         return range(shared, shared + 1)
 
     def turn_at(self, cell: int) -> int:
         """Name the turn that a cell of the whole line shows, the nearest where none does."""
         inside = min(max(cell - self.left, 0), max(0, self.width - 1))
-        return self.start + inside * self.seen // max(1, self.width)
+        return self.start + inside * self.visible // max(1, self.width)
 
 
 def across(scope: Scope, width: int) -> Across:
     """Lay out a line of `width` cells."""
     left = LEFT_CELLS if width >= NARROW else 0
-    return Across(left, max(1, width - left - RIGHT_CELLS), scope.start, scope.seen)
+    return Across(left, max(1, width - left - RIGHT_CELLS), scope.start, scope.visible)
 
 
 def timeline_lines(timeline: Timeline, scope: Scope, width: int, height: int) -> list[Content]:
@@ -165,8 +165,8 @@ class _Picture:
         self._band = set(self._across.cells_of(scope.cursor))
         self._cuts = [
             (cells.start if cells else self._across.width - 1, cut)
-            for cut in timeline.cuts
-            if (cells := self._across.cells_of(cut.turn)) or cut.turn == scope.stop
+            for cut in timeline.compactions
+            if (cells := self._across.cells_of(cut.turns_before)) or cut.turns_before == scope.stop
         ]
 
     def lines(self) -> Iterator[list[Cell]]:
@@ -194,7 +194,7 @@ class _Picture:
         found[self._rows - 1] = ("0", "", "", "$quiet")
         whole = "window" if self._top >= timeline.window else f"of {tokens(timeline.window)}"
         found[0] = (tokens(self._top), whole, "", "$quiet")
-        lines = [line for line in timeline.lines if line.at * timeline.window <= self._top]
+        lines = [line for line in timeline.thresholds if line.at * timeline.window <= self._top]
         shown = [
             *(line for line in lines if self._rows >= ROOMY and line.level not in _LABELLED),
             *(line for level in reversed(_LABELLED) for line in lines if line.level is level),
@@ -214,8 +214,8 @@ class _Picture:
         if self._scope.stop == self._scope.count:
             newest = timeline.turns[-1].tokens
             row = self._row_of(newest)
-            sign = "≈" if timeline.turns[-1].lowered else ""
-            level = level_of(newest / timeline.window, timeline.lines)
+            sign = "≈" if timeline.turns[-1].is_estimate else ""
+            level = level_of(newest / timeline.window, timeline.thresholds)
             # A line's name goes before it; then the nearest place below, or above, is near enough.
             near = (row, row + 1, row - 1, row + 2, row + 3)
             free = next((each for each in near if each not in found and each < self._rows), None)
@@ -227,7 +227,7 @@ class _Picture:
         below = self._rows - 1 - row
         unit = self._top / (self._rows * 8)
         middle = (below + 0.5) / self._rows * self._top / self._timeline.window
-        fill = LEVEL_STYLES[level_of(middle, self._timeline.lines)]
+        fill = LEVEL_STYLES[level_of(middle, self._timeline.thresholds)]
         edges = {place for place, _ in self._cuts}
         cells: list[Cell] = []
         for place, bucket in enumerate(self._buckets):
@@ -266,7 +266,7 @@ class _Picture:
         cells: list[Cell] = [(" ", "")] * self._across.width
         for place, _ in self._cuts:
             cells[place] = (" ", "") if self._with_cuts else (CUT, "bold $accent")
-        for place, mark in _placed(self._timeline.marks, self._across).items():
+        for place, mark in _placed(self._timeline.events, self._across).items():
             cells[place] = _sign(mark)
         return cells
 
@@ -313,7 +313,7 @@ def _eighths(size: int, unit: float) -> int:
 
 def _sizes(cuts: Sequence[Cut]) -> str:
     before, last = tokens(cuts[0].pre_tokens), cuts[-1]
-    after = after_tokens(last.next_tokens, last.estimate)
+    after = after_tokens(last.next_tokens, last.next_estimate)
     times = f"{len(cuts)}× " if len(cuts) > 1 else ""
     return f" {times}{before} → {after} "
 

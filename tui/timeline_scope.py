@@ -25,12 +25,12 @@ class Move(StrEnum):
     FAR_LATER = "far_later"
     FIRST = "first"
     NEWEST = "newest"
-    CLOSER = "closer"
-    WIDER = "wider"
-    WHOLE = "whole"
-    BEFORE = "before"
+    ZOOM_IN = "closer"
+    ZOOM_OUT = "wider"
+    ZOOM_RESET = "whole"
+    PREVIOUS_EVENT = "before"
     """To what happened before the turn that is looked at."""
-    AFTER = "after"
+    NEXT_EVENT = "after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +52,27 @@ class Scope:
         return max(0, self.count - 1) if self.at is None else self.at
 
     @property
-    def seen(self) -> int:
+    def visible(self) -> int:
         """How many turns are seen."""
         return self.count if self.span is None else min(self.span, self.count)
 
     @property
     def stop(self) -> int:
         """One behind the last that is seen."""
-        return self.start + self.seen
+        return self.start + self.visible
 
-    def grown(self, count: int) -> Scope:
+    def with_count(self, count: int) -> Scope:
         """See a longer timeline: the end stays in sight where it was looked at."""
         at = None if self.at is None or self.at >= count - 1 else self.at
         return _in_sight(replace(self, count=count, at=at))
 
-    def to(self, turn: int) -> Scope:
+    def moved_to(self, turn: int) -> Scope:
         """Look at a turn."""
         last = self.count - 1
         at = None if turn >= last else max(0, turn)
         return _in_sight(replace(self, at=at))
 
-    def moved(self, move: Move) -> Scope:
+    def after_move(self, move: Move) -> Scope:
         """Move; what is no move from turn to turn by itself changes nothing here."""
         steps = {
             Move.EARLIER: -1,
@@ -83,12 +83,12 @@ class Scope:
             Move.NEWEST: self.count,
         }
         if move in steps:
-            return self.to(self.cursor + steps[move])
-        if move is Move.CLOSER:
-            return self.zoomed(max(min(LEAST_SPAN, self.count), self.seen // ZOOM))
-        if move is Move.WIDER:
-            return self.zoomed(self.seen * ZOOM)
-        if move is Move.WHOLE:
+            return self.moved_to(self.cursor + steps[move])
+        if move is Move.ZOOM_IN:
+            return self.zoomed(max(min(LEAST_SPAN, self.count), self.visible // ZOOM))
+        if move is Move.ZOOM_OUT:
+            return self.zoomed(self.visible * ZOOM)
+        if move is Move.ZOOM_RESET:
             return self.zoomed(self.count)
         return self
 
@@ -96,16 +96,16 @@ class Scope:
         """See so many turns; the one that is looked at keeps its place on the screen."""
         if span >= self.count:
             return replace(self, span=None, start=0)
-        share = (self.cursor - self.start) / self.seen if self.seen else 0.0
+        share = (self.cursor - self.start) / self.visible if self.visible else 0.0
         start = round(self.cursor - share * span)
         return _in_sight(replace(self, span=span, start=start))
 
     def panned(self, turns: int) -> Scope:
         """See what is earlier or later; the turn that is looked at goes along at the edge."""
-        start = min(max(0, self.start + turns), self.count - self.seen)
-        cursor = min(max(self.cursor, start), start + self.seen - 1)
+        start = min(max(0, self.start + turns), self.count - self.visible)
+        cursor = min(max(self.cursor, start), start + self.visible - 1)
         moved = replace(self, start=start)
-        return moved if cursor == self.cursor else moved.to(cursor)
+        return moved if cursor == self.cursor else moved.moved_to(cursor)
 
 
 def _in_sight(scope: Scope) -> Scope:

@@ -34,15 +34,15 @@ _KINDS: Final = {
 }
 
 
-def told_lines(told: Told, room: int) -> Iterator[tuple[str, str]]:
+def told_lines(report: Told, room: int) -> Iterator[tuple[str, str]]:
     """Tell all of it as labels and texts, a list of names wrapped at `room` cells."""
-    lost = told.forgotten
-    found = thrash.thrash(told.refill)
+    lost = report.forgotten
+    found = thrash.thrash(report.refill)
     if found:
         turns = plural(found.turns_since_last, "turn")
         yield "thrash", f"{turns} after the last one{refilled(found.culprit)}"
-    if told.cleared_results:
-        yield "cleared", f"{plural(told.cleared_results, 'tool result')} before it, silently"
+    if report.cleared_results:
+        yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
     files = [_file(each) for each in lost.files[:FILES_SHOWN]]
     yield from _under("forgot files", _rest(files, lost.counts.files))
     names = [one_line(each.text) for each in lost.identifiers[:NAMES_SHOWN]]

@@ -24,8 +24,8 @@ def ignored_table(policy: Policy) -> list[str]:
     """Write the same with a line for each value."""
     lines = []
     for group in _by_remedy(policy):
-        lines.append(f"ignored from {_file(group[0])}; {group[0].remedy}")
-        lines += [f"  {each.key} = {each.said}: {each.why}" for each in group]
+        lines.append(f"ignored from {_file(group[0])}; {group[0].fix}")
+        lines += [f"  {each.key} = {each.value_text}: {each.why}" for each in group]
     return lines
 
 
@@ -39,7 +39,7 @@ def names(keys: Iterable[str]) -> str:
 def _by_remedy(policy: Policy) -> list[list[Ignored]]:
     groups: dict[str, list[Ignored]] = {}
     for each in policy.ignored:
-        groups.setdefault(each.remedy, []).append(each)
+        groups.setdefault(each.fix, []).append(each)
     return list(groups.values())
 
 
@@ -47,7 +47,7 @@ def _line(group: list[Ignored]) -> str:
     # The folder stands in the remedy, or above the values.
     named = names(each.key for each in group)
     said = f"{plural(len(group), 'value')} of this project's file ignored ({named})"
-    return f"{said}; {group[0].remedy}"
+    return f"{said}; {group[0].fix}"
 
 
 def _file(found: Ignored) -> str:

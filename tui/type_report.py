@@ -48,7 +48,7 @@ def _head(part: Part, least: int, width: int) -> Iterator[Content]:
     if part.drift is not None:
         drifts = f"the policy's rules say {part.drift.value}, its definition does not"
         yield from line("but", drifts, width, "$level-warning")
-    if not score.judged:
+    if not score.judged_count:
         return
     yield from line(
         "complied", complied(score), width, "$level-warning" if failures(score) else "$foreground"
@@ -60,7 +60,7 @@ def _head(part: Part, least: int, width: int) -> Iterator[Content]:
         yield from line("", f"{first} at once, {forced} after a block", width)
     yield from line("by day", by_day(part.days, SPARK_CELLS), width, "$accent")
     yield from line("last", f"{last_verdicts(part)}  the newest last", width)
-    grep = f"{score.grep_passed} of {score.judged} would pass, {score.grep_wrong} of them wrongly"
+    grep = f"{score.grep_passed} of {score.judged_count} would pass, {score.grep_wrong} of them wrongly"
     yield from line("a grep", grep, width)
 
 
@@ -71,16 +71,18 @@ def _sizes(part: Part, width: int) -> Iterator[Content]:
     yield from section("What it puts into its parents")
     yield from line("results", str(sizes.results), width)
     yield from line(
-        "lines", f"half have at most {sizes.lines}, nine in ten {sizes.large_lines}", width
+        "lines", f"half have at most {sizes.median_lines}, nine in ten {sizes.p90_lines}", width
     )
-    half, large = tokens(sizes.tokens), tokens(sizes.large_tokens)
+    half, large = tokens(sizes.median_tokens), tokens(sizes.p90_tokens)
     yield from line("tokens", f"half have at most ≈{half}, nine in ten ≈{large}", width)
-    yield from line("in all", f"≈{tokens(cost.tokens)} tokens", width)
-    if cost.excess:
-        saved = f"≈{tokens(cost.excess)} tokens would not have been there had all complied"
+    yield from line("in all", f"≈{tokens(cost.result_tokens)} tokens", width)
+    if cost.excess_tokens:
+        saved = f"≈{tokens(cost.excess_tokens)} tokens would not have been there had all complied"
         yield from line("too many", saved, width, "$level-warning")
-    if cost.retries:
-        yield from line("blocks", f"{tokens(cost.retries)} tokens were spent after a block", width)
+    if cost.retry_tokens:
+        yield from line(
+            "blocks", f"{tokens(cost.retry_tokens)} tokens were spent after a block", width
+        )
 
 
 def _verdicts(part: Part) -> Iterator[Content]:
@@ -121,12 +123,15 @@ def _days(part: Part) -> Iterator[Content]:
 
 def _day(each: Day) -> Content:
     failed = failures(each.score)
-    passed = each.score.judged - failed
-    cells = round(BAR_CELLS * passed / each.score.judged) if each.score.judged else 0
+    passed = each.score.judged_count - failed
+    cells = round(BAR_CELLS * passed / each.score.judged_count) if each.score.judged_count else 0
     return Content.assemble(
         (f"  {(time_of(each.at) or NOTHING)[:10]:<{LABEL}}", "$quiet"),
         ("▄" * cells, "$accent"),
         ("▁" * (BAR_CELLS - cells), "$bar-track"),
-        (f"  {passed} of {each.score.judged}", "$foreground"),
-        (f"  ≈{tokens(each.cost.excess)} too many" if each.cost.excess else "", "$level-warning"),
+        (f"  {passed} of {each.score.judged_count}", "$foreground"),
+        (
+            f"  ≈{tokens(each.cost.excess_tokens)} too many" if each.cost.excess_tokens else "",
+            "$level-warning",
+        ),
     )

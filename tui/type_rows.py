@@ -91,22 +91,22 @@ def _cell(column: str, part: Part) -> tuple[str, str]:
         return f" {last_verdicts(part)}", "$foreground"
     if column == "lines":
         return (
-            f"{sizes.lines:>4}{sizes.large_lines:>6}" if sizes.results else NOTHING
+            f"{sizes.median_lines:>4}{sizes.p90_lines:>6}" if sizes.results else NOTHING
         ), "$foreground"
     if column == "tokens":
-        return (f"≈{tokens(part.cost.tokens)}" if sizes.results else NOTHING), "$foreground"
-    excess = part.cost.excess
+        return (f"≈{tokens(part.cost.result_tokens)}" if sizes.results else NOTHING), "$foreground"
+    excess = part.cost.excess_tokens
     return (f"≈{tokens(excess)}" if excess else ""), "$level-warning"
 
 
 def complied(score: Score) -> str:
     """Say how many complied: a share of enough results, else the numbers themselves."""
-    if not score.judged:
+    if not score.judged_count:
         return NOTHING
-    passed = score.judged - failures(score)
+    passed = score.judged_count - failures(score)
     if score.passed_share is None:
-        return f"{passed} of {score.judged}"
-    return f"{percent(score.passed_share)} of {score.judged}"
+        return f"{passed} of {score.judged_count}"
+    return f"{percent(score.passed_share)} of {score.judged_count}"
 
 
 def failures(score: Score) -> int:
@@ -118,7 +118,9 @@ def by_day(days: Sequence[Day], cells: int) -> str:
     """Draw the share that complied day by day, newest last; days without a result are left out."""
     newest = days[-cells:]
     shares = [
-        (day.score.judged - failures(day.score)) / day.score.judged if day.score.judged else None
+        (day.score.judged_count - failures(day.score)) / day.score.judged_count
+        if day.score.judged_count
+        else None
         for day in newest
     ]
     return spark(shares, cells, 1.0)
@@ -126,4 +128,4 @@ def by_day(days: Sequence[Day], cells: int) -> str:
 
 def last_verdicts(part: Part) -> str:
     """Write the newest verdicts as signs, the newest last."""
-    return "".join(SIGNS[each] for each in reversed(part.last[:LAST_SHOWN]))
+    return "".join(SIGNS[each] for each in reversed(part.last_verdicts[:LAST_SHOWN]))

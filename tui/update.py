@@ -27,24 +27,24 @@ class Outcome(msgspec.Struct):
     troubles: list[Trouble] = []
     notices: list[str] = []
 
-    def progressed(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:
         """Nothing: a command is silent until it is done."""
 
-    def changed(self, changed: Changed) -> None:
+    def on_change(self, change: Changed) -> None:
         """Nothing: the command reads when all is stored."""
 
-    def scanned(self) -> None:
+    def on_scan_finished(self) -> None:
         """Nothing: scan() returns."""
 
-    def troubled(self, trouble: Trouble) -> None:
+    def on_problem(self, problem: Trouble) -> None:
         """Keep it for the end."""
-        self.troubles.append(trouble)
+        self.troubles.append(problem)
 
-    def noted(self, notice: Trouble) -> None:
+    def on_notice(self, notice: Trouble) -> None:
         """Keep it for the end."""
         self.notices.append(str(notice))
 
-    def eased(self, place: str) -> None:
+    def on_resolved(self, where: str) -> None:
         """Nothing: what has ended is not told."""
 
 
@@ -66,7 +66,7 @@ def open_store(places: Places) -> tuple[Writer, list[str]]:
     """
     writer = Writer(places.store)
     try:
-        writer.claim(places.folder.root)
+        writer.claim_folder(places.folder.root)
     except OtherFolderError as error:
         writer.close()
         raise PlaceError(
@@ -98,8 +98,8 @@ def bring_up_to_date(
         except Exception as error:
             if not is_from_damage(error, places.store):
                 raise
-            outcome.notices.append(writer.start_again())
-            writer.claim(places.folder.root)
+            outcome.notices.append(writer.rebuild())
+            writer.claim_folder(places.folder.root)
             look(Collector(places.folder, writer, outcome, files))
     except sqlite3.Error as error:
         what, remedy = explain(error)

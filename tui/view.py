@@ -29,7 +29,7 @@ class View:
     sessions: tuple[Session, ...]
     agents: tuple[Agent, ...]
     summaries: tuple[SummaryRow, ...]
-    wish: Wish
+    request: Wish
     now_ms: int
     lag_s: float | None
     scanned: bool

@@ -41,33 +41,33 @@ WORDS: Final = 30
 
 
 def make_of(
-    asked: Asked,
+    options: Asked,
     settings: SummarySettings,
     session: Session,
     cache: Path,
-    tell: Callable[[str], None],
+    on_message: Callable[[str], None],
 ) -> Make:
     """Give what plans it; `tell` hears what a model has to say.
 
     Raises NotPlannedError where a model would have to be named.
     """
     template = settings.template
-    if asked.template is not None:
-        template = template_of(TEMPLATES.get(asked.template, asked.template))
-    budget = settings.budget if asked.budget is None else Budget(asked.budget)
-    keep = settings.keep if asked.keep is None else asked.keep
-    commission = _commission(asked, settings, session, cache, tell)
+    if options.template is not None:
+        template = template_of(TEMPLATES.get(options.template, options.template))
+    budget = settings.budget if options.budget is None else Budget(options.budget)
+    keep = settings.keep_messages if options.keep is None else options.keep
+    commission = _commission(options, settings, session, cache, on_message)
 
     def make(whole: Whole, view: View) -> Operation | Refusal:
-        if asked.whole == CUT:
-            return cut(whole, asked.keep_turns or 0)
-        if asked.whole == REVERT:
-            return _revert(view, asked.to or "")
-        if asked.whole == ROLLOVER:
-            return roll_over(whole, view, template, budget, settings.choice)
+        if options.whole_strategy == CUT:
+            return cut(whole, options.keep_turns or 0)
+        if options.whole_strategy == REVERT:
+            return _revert(view, options.to or "")
+        if options.whole_strategy == ROLLOVER:
+            return roll_over(whole, view, template, budget, settings.selection)
         if commission is None:
-            return summarise(whole, keep, template, budget, settings.choice)
-        return summarise_with(whole, keep, template, commission, budget, settings.choice)
+            return summarise(whole, keep, template, budget, settings.selection)
+        return summarise_with(whole, keep, template, commission, budget, settings.selection)
 
     return make
 
@@ -76,8 +76,8 @@ def prompts_of(view: View) -> list[Slot]:
     """List the prompts that are sent, oldest first: what can be gone back to."""
     return [
         slot
-        for slot in view.slots
-        if slot.piece.kind is PieceKind.PROMPT and slot.entry.type == "user"
+        for slot in view.blocks
+        if slot.part.kind is PieceKind.PROMPT and slot.entry.type == "user"
     ]
 
 
@@ -96,30 +96,30 @@ def _revert(view: View, to: str) -> Operation | Refusal:
 
 
 def _named(prompt: Slot) -> str:
-    said = one_line(prompt.piece.text)
+    said = one_line(prompt.part.text)
     return f"{prompt.line} “{said[:WORDS]}{'…' if len(said) > WORDS else ''}”"
 
 
 def _commission(
-    asked: Asked,
+    options: Asked,
     settings: SummarySettings,
     session: Session,
     cache: Path,
-    tell: Callable[[str], None],
+    on_message: Callable[[str], None],
 ) -> Commission | None:
-    name = ProviderName(asked.provider or ProviderName.NONE)
+    name = ProviderName(options.provider or ProviderName.NONE)
     provider = provider_of(name, os.environ)
     if provider is None:
         return None
-    named = asked.model or settings.model
+    named = options.model or settings.model
     if name is ProviderName.OPENAI and named in {CHEAP, SESSION}:
         raise NotPlannedError(f"--provider {name} needs --model NAME: no model of it is known")
     return Commission(
         provider=provider,
         session_id=session.session_id,
-        model=asked.model or settings.model_of(session.model),
-        cache=Cache(cache) if settings.is_cached else None,
-        most_words=settings.max_words,
-        retry=RetrySettings(timeout_s=settings.timeout_s),
-        tell=tell,
+        model=options.model or settings.resolve_model(session.model),
+        cache=Cache(cache) if settings.use_cache else None,
+        max_words=settings.max_words,
+        retry=RetrySettings(attempt_timeout_s=settings.timeout_s),
+        warn=on_message,
     )

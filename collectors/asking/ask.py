@@ -54,32 +54,32 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _alone(subject: Subject) -> Iterator[None]:
+def _alone(target: Subject) -> Iterator[None]:
     """Keep out whatever else would change the transcript, of another store too."""
     try:
-        with user_lock(SESSION_LOCK, subject.transcript.parent, subject.session_id):
+        with user_lock(SESSION_LOCK, target.transcript.parent, target.session_id):
             yield
     except HeldError:
         why = "another ctxtop changes this session: wait for it"
         raise NotCompactedError(Why.LIVE, why) from None
 
 
-def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
+def ask_to_compact(target: Subject, via: Via, instructions: str) -> Outcome:
     """Ask and wait until the transcript has a new boundary.
 
     Raises NotCompactedError where it has none, OSError where a file cannot be used.
     """
     began = time.monotonic()
-    with locked(subject.store, subject.session_id), _alone(subject):
-        clean_up(subject.store)
-        asking = Asking(subject.store, subject.session_id, text)
+    with locked(target.store, target.session_id), _alone(target):
+        clean_up(target.store)
+        asking = Asking(target.store, target.session_id, instructions)
         try:
-            found = _ask(subject, via, asking)
+            found = _ask(target, via, asking)
         except NotCompactedError as error:
-            asking.failed(error)
+            asking.fail(error)
             raise
         outcome = Outcome(
-            session_id=subject.session_id,
+            session_id=target.session_id,
             via=asking.via,
             requested_at=asking.requested_at,
             boundary_uuid=found.uuid,
@@ -89,15 +89,15 @@ def ask_to_compact(subject: Subject, via: Via, text: str) -> Outcome:
             command=asking.command,
             folder=asking.folder,
         )
-        asking.done(outcome)
+        asking.finish(outcome)
         return outcome
 
 
-def _ask(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
-    registry = read_clients(subject.folder)
-    own = [each for each in registry.clients if each.session_id == subject.session_id]
+def _ask(target: Subject, via: Via, request: Asking) -> NewBoundary:
+    registry = read_clients(target.folder)
+    own = [each for each in registry.clients if each.session_id == target.session_id]
     if not own:
-        return _ask_closed(subject, via, asking, registry)
+        return _ask_closed(target, via, request, registry)
     if len(own) > 1:
         pids = " and ".join(str(each.pid) for each in own)
         raise NotCompactedError(
@@ -111,9 +111,9 @@ def _ask(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
             Why.LIVE, f"it is open in process {live.pid}, which would not see the compaction"
         )
     _require_idle(live)
-    watch = BoundaryWatch(subject.transcript)
-    if via is not Via.TMUX and by_plugin.is_there(subject.store, live):
-        found = by_plugin.ask(asking, watch)
+    watch = BoundaryWatch(target.transcript)
+    if via is not Via.TMUX and by_plugin.is_there(target.store, live):
+        found = by_plugin.ask(request, watch)
         if found:
             return found
     if via is Via.PLUGIN:
@@ -127,21 +127,21 @@ def _ask(subject: Subject, via: Via, asking: Asking) -> NewBoundary:
             f"process {live.pid} has no module of ctxtop's and is in no tmux pane of yours:"
             " type /compact there",
         )
-    return by_tmux.ask(asking, watch, pane, lambda: _live(subject))
+    return by_tmux.ask(request, watch, pane, lambda: _live(target))
 
 
-def _ask_closed(subject: Subject, via: Via, asking: Asking, registry: Registry) -> NewBoundary:
+def _ask_closed(target: Subject, via: Via, request: Asking, registry: Registry) -> NewBoundary:
     if via in {Via.PLUGIN, Via.TMUX}:
         raise NotCompactedError(Why.NOTHING, "nobody has it open: leave --via out")
-    watch = BoundaryWatch(subject.transcript)
-    quiet_s = time.time() - subject.transcript.stat().st_mtime
-    version = last_version(subject.transcript)
-    is_closed = registry.is_closed(subject.session_id, version)
+    watch = BoundaryWatch(target.transcript)
+    quiet_s = time.time() - target.transcript.stat().st_mtime
+    version = last_version(target.transcript)
+    is_closed = registry.is_closed(target.session_id, version)
     if 0 <= quiet_s < QUIET_S and not is_closed:
         raise NotCompactedError(
             Why.UNSAFE, f"it was written to {quiet_s:.0f} s ago, by a client that is not registered"
         )
-    return by_cli.ask(asking, watch, subject)
+    return by_cli.ask(request, watch, target)
 
 
 def _require_idle(live: LiveSession) -> None:
@@ -155,6 +155,6 @@ def _require_idle(live: LiveSession) -> None:
         raise NotCompactedError(Why.UNSAFE, "its state is not known: type /compact there yourself")
 
 
-def _live(subject: Subject) -> LiveSession | None:
-    found = open_sessions(read_clients(subject.folder))
-    return next((each for each in found if each.session_id == subject.session_id), None)
+def _live(target: Subject) -> LiveSession | None:
+    found = open_sessions(read_clients(target.folder))
+    return next((each for each in found if each.session_id == target.session_id), None)

@@ -52,7 +52,7 @@ class BoundaryWatch:
         self._file: Final = (status.st_dev, status.st_ino)
         self._offset = status.st_size
 
-    def look(self) -> NewBoundary | None:
+    def poll(self) -> NewBoundary | None:
         """Read what was added; raises NotCompactedError where it is another file by now."""
         with open_regular(self._path) as file:
             status = os.fstat(file.fileno())

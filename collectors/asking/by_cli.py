@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from .receipts import Asking
 
 
-def ask(asking: Asking, watch: BoundaryWatch, subject: Subject) -> NewBoundary:
+def ask(request: Asking, watch: BoundaryWatch, target: Subject) -> NewBoundary:
     """Run the client to the end; raises NotCompactedError where there is no new boundary."""
-    line = f"/compact {asking.text}".strip()
+    line = f"/compact {request.text}".strip()
     try:
-        prepared = prepare_run(subject.project_root, subject.config_dir)
-        subject.before_run()
-        asking.run(prepared.command(line, asking.session_id), str(prepared.folder))
-        asking.begin(Via.CLI)
-        ran = prepared.run(line, asking.session_id, COMPACT_S)
+        prepared = prepare_run(target.project_root, target.config_dir)
+        target.before_run()
+        request.note_command(prepared.command(line, request.session_id), str(prepared.folder))
+        request.begin(Via.CLI)
+        ran = prepared.run(line, request.session_id, COMPACT_S)
     except NotTrustedError as error:
         raise NotCompactedError(Why.UNTRUSTED, str(error)) from error
     except NotRunError as error:
         raise NotCompactedError(Why.FAILED, str(error)) from error
-    asking.run(ran.command, ran.folder)
-    found = watch.look()
+    request.note_command(ran.command, ran.folder)
+    found = watch.poll()
     if found is None:
-        raise NotCompactedError(Why.FAILED, f"the client did not compact: {ran.said}")
+        raise NotCompactedError(Why.FAILED, f"the client did not compact: {ran.output}")
     return found

@@ -45,26 +45,26 @@ def is_there(store: Path, live: LiveSession) -> bool:
     return isinstance(at, int) and (live.started_at is None or at >= live.started_at)
 
 
-def ask(asking: Asking, watch: BoundaryWatch) -> NewBoundary | None:
+def ask(request: Asking, watch: BoundaryWatch) -> NewBoundary | None:
     """Leave a request and wait for the boundary; None where nobody takes it.
 
     Raises NotCompactedError where the client refuses or fails.
     """
-    asking.begin(Via.PLUGIN)
-    path = asking.path(exchange.ASK)
-    expires = {"text": asking.text, "expires_at": exchange.now_ms() + EXPIRES_MS}
-    exchange.write(str(path), asking.about(expires))
+    request.begin(Via.PLUGIN)
+    path = request.file_path(exchange.ASK)
+    expires = {"text": request.text, "expires_at": exchange.now_ms() + EXPIRES_MS}
+    exchange.write(str(path), request.with_ids(expires))
     if not wait_for(lambda: None if os.path.lexists(path) else True, TAKE_S) and _withdraw(path):
         return None
 
     def look() -> tuple[NewBoundary | None, dict[str, object] | None] | None:
-        found = watch.look(), asking.result()
+        found = watch.poll(), request.read_result()
         return found if any(found) else None
 
     boundary, result = wait_for(look, COMPACT_S) or (None, None)
     if boundary:
         # Its result is on the way, and ours must come after it.
-        wait_for(asking.result, AFTER_S)
+        wait_for(request.read_result, AFTER_S)
         return boundary
     if result is None:
         raise NotCompactedError(
@@ -87,7 +87,7 @@ def _withdraw(path: Path) -> bool:
 def _after(result: dict[str, object], watch: BoundaryWatch) -> NewBoundary:
     why = clean_title(str(result.get("why") or "without a reason"))
     if result.get("state") == "done":
-        found = wait_for(watch.look, AFTER_S)
+        found = wait_for(watch.poll, AFTER_S)
         if found is None:
             raise NotCompactedError(
                 Why.FAILED, "the client says that it is done, and there is no boundary"

@@ -32,25 +32,25 @@ BEGIN_S: Final = 10.0
 
 
 def ask(
-    asking: Asking,
+    request: Asking,
     watch: BoundaryWatch,
     pane: Pane,
-    look: Callable[[], LiveSession | None],
+    read_client: Callable[[], LiveSession | None],
 ) -> NewBoundary:
     """Type the command and wait for the boundary; `look` reads the registry's entry again.
 
     Raises NotCompactedError where that is not safe, or where the client does not compact.
     """
-    line = f"{COMMAND} {asking.text}".strip()
-    _require_empty(pane.read_box())
+    line = f"{COMMAND} {request.text}".strip()
+    _require_empty(pane.read_prompt_box())
     # A person may have begun a turn meanwhile.
-    _require_idle(look())
-    asking.begin(Via.TMUX)
+    _require_idle(read_client())
+    request.begin(Via.TMUX)
     pane.type(line)
-    if not wait_for(lambda: _shows(pane.read_box(), line), DRAWN_S):
+    if not wait_for(lambda: _shows(pane.read_prompt_box(), line), DRAWN_S):
         raise _not_shown(pane, line)
     pane.press("Enter")
-    return _wait(watch, look)
+    return _wait(watch, read_client)
 
 
 def _require_empty(box: PromptBox | None) -> None:
@@ -85,7 +85,7 @@ def _squeezed(text: str) -> str:
 
 def _not_shown(pane: Pane, line: str) -> NotCompactedError:
     """Take back what we typed where nothing else stands there; Enter is not pressed."""
-    box = pane.read_box()
+    box = pane.read_prompt_box()
     if box and box.has_cursor and box.text and _squeezed(line).startswith(_squeezed(box.text)):
         for _ in range(1 + len(line) // 20):
             # It clears a line of the box, and there are as many as the line is wrapped into.
@@ -96,12 +96,12 @@ def _not_shown(pane: Pane, line: str) -> NotCompactedError:
     )
 
 
-def _wait(watch: BoundaryWatch, look: Callable[[], LiveSession | None]) -> NewBoundary:
+def _wait(watch: BoundaryWatch, read_client: Callable[[], LiveSession | None]) -> NewBoundary:
     def begun() -> NewBoundary | bool | None:
-        return watch.look() or _is(look(), "busy")
+        return watch.poll() or _is(read_client(), "busy")
 
     def ended() -> NewBoundary | bool | None:
-        return watch.look() or _is(look(), "idle")
+        return watch.poll() or _is(read_client(), "idle")
 
     found = wait_for(begun, BEGIN_S)
     if found is None:
@@ -110,7 +110,7 @@ def _wait(watch: BoundaryWatch, look: Callable[[], LiveSession | None]) -> NewBo
         found = wait_for(ended, COMPACT_S)
     if found is True:
         # The registry may be faster than the transcript.
-        found = wait_for(watch.look, DRAWN_S)
+        found = wait_for(watch.poll, DRAWN_S)
     if not isinstance(found, NewBoundary):
         raise NotCompactedError(Why.FAILED, "the client did not compact: look at its pane")
     return found

@@ -46,7 +46,7 @@ class Ran(msgspec.Struct, frozen=True):
 
     command: tuple[str, ...]
     folder: str
-    said: str
+    output: str
     """The client's own words, one line."""
 
 
@@ -59,9 +59,9 @@ class ClientRun(msgspec.Struct, frozen=True):
 
     def command(self, prompt: str, session_id: str) -> tuple[str, ...]:
         """Return the words that are run."""
-        return self._words(prompt, session_id, USER_SETTINGS)
+        return self._command_line(prompt, session_id, USER_SETTINGS)
 
-    def run(self, prompt: str, session_id: str, at_most_s: float) -> Ran:
+    def run(self, prompt: str, session_id: str, timeout_s: float) -> Ran:
         """Resume a session for one prompt.
 
         Raises NotRunError; what the client's words mean is for others to say: only the
@@ -70,25 +70,27 @@ class ClientRun(msgspec.Struct, frozen=True):
         if not is_session(session_id):
             raise NotRunError(f"{clean_title(session_id)} is no id that the client resumes")
         command = self.command(prompt, session_id)
-        ended = self._run(command, at_most_s)
+        ended = self._run(command, timeout_s)
         if (
             ended.returncode
             and _UNKNOWN in ended.stderr
             and USER_SETTINGS[0].encode() in (ended.stderr)
         ):
             # An older client, in a folder that it trusts: it has done nothing yet.
-            command = self._words(prompt, session_id, ())
-            ended = self._run(command, at_most_s)
+            command = self._command_line(prompt, session_id, ())
+            ended = self._run(command, timeout_s)
         said = clean_title((ended.stderr or ended.stdout).decode("utf-8", "replace"))[:SHOWN]
         said = said or f"it said nothing, code {ended.returncode}"
         return Ran(command, clean_path(str(self.folder)), said)
 
-    def _words(self, prompt: str, session_id: str, settings: tuple[str, ...]) -> tuple[str, ...]:
+    def _command_line(
+        self, prompt: str, session_id: str, settings: tuple[str, ...]
+    ) -> tuple[str, ...]:
         # Behind the dashes: a prompt out of a transcript may begin like an option.
         return (self.program, "-p", "--resume", session_id, *settings, "--", prompt)
 
     def _run(
-        self, command: tuple[str, ...], at_most_s: float
+        self, command: tuple[str, ...], timeout_s: float
     ) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(  # noqa: S603 -- no shell; the prompt is one argument
@@ -97,11 +99,11 @@ class ClientRun(msgspec.Struct, frozen=True):
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=at_most_s,
+                timeout=timeout_s,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            why = f"the client took more than {at_most_s:.0f} s and was ended"
+            why = f"the client took more than {timeout_s:.0f} s and was ended"
             raise NotRunError(why) from error
         except OSError as error:
             raise NotRunError(f"{command[0]} cannot be run: {error.strerror}") from error

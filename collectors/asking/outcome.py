@@ -33,9 +33,9 @@ class Why(StrEnum):
 class NotCompactedError(Exception):
     """The client did not compact; the message says why and what to do."""
 
-    def __init__(self, why: Why, message: str) -> None:
+    def __init__(self, failure: Why, message: str) -> None:
         super().__init__(message)
-        self.why = why
+        self.failure = failure
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ class Pane(msgspec.Struct, frozen=True):
     socket: str
     pane_id: str
 
-    def read_box(self) -> PromptBox | None:
+    def read_prompt_box(self) -> PromptBox | None:
         """Read the client's prompt box; raises NotCompactedError where the pane takes no keys."""
         about = self._run("display-message", "-p", "-t", self.pane_id, _CURSOR).strip().split(",")
         if len(about) != 4 or not (about[0].isdecimal() and about[1].isdecimal()):
@@ -114,10 +114,10 @@ def _device(path: str) -> int | None:
         return None
 
 
-def _sockets(named: str) -> list[str]:
+def _sockets(tmux_variable: str) -> list[str]:
     """List the servers that may hold it: its own, ours, the user's default."""
     default = f"{os.environ.get('TMUX_TMPDIR', '/tmp')}/tmux-{os.geteuid()}/default"  # noqa: S108
-    found = [named.partition(",")[0], os.environ.get("TMUX", "").partition(",")[0], default]
+    found = [tmux_variable.partition(",")[0], os.environ.get("TMUX", "").partition(",")[0], default]
     return [socket for socket in dict.fromkeys(found) if socket and _is_ours(Path(socket))]
 
 
@@ -129,13 +129,13 @@ def _is_ours(socket: Path) -> bool:
     return stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _tmux(socket: str, words: Sequence[str]) -> str:
+def _tmux(socket: str, arguments: Sequence[str]) -> str:
     program = find_program(_TMUX)
     if program is None:
         raise NotCompactedError(Why.UNSAFE, "there is no `tmux` on the PATH")
     try:
         ended = subprocess.run(  # noqa: S603 -- our own words, no shell
-            [program, "-S", socket, *words],
+            [program, "-S", socket, *arguments],
             capture_output=True,
             timeout=TMUX_S,
             check=False,

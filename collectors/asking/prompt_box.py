@@ -102,13 +102,13 @@ def _typed(lines: list[str]) -> list[str]:
     return found
 
 
-def _after(was: bool, codes: list[str], on: str, off: frozenset[str]) -> bool:  # noqa: FBT001
+def _after(is_on: bool, codes: list[str], on: str, off: frozenset[str]) -> bool:  # noqa: FBT001
     if codes[0] in {"38", "48"}:
         # A colour's own numbers follow.
-        return was
+        return is_on
     for code in codes:
         if code == on:
-            was = True
+            is_on = True
         elif code in off:
-            was = False
-    return was
+            is_on = False
+    return is_on

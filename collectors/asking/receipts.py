@@ -50,14 +50,14 @@ class Asking:
         self.store: Final = str(store)
         self.session_id: Final = session_id
         self.text: Final = text
-        self.request: Final = secrets.token_hex(8)
+        self.request_id: Final = secrets.token_hex(8)
         self.requested_at: Final = exchange.now_ms()
         self.via = Via.AUTO
         self.command: tuple[str, ...] = ()
         self.folder: str | None = None
         self._began = False
 
-    def run(self, command: tuple[str, ...], folder: str) -> None:
+    def note_command(self, command: tuple[str, ...], folder: str) -> None:
         """Note what is run for it, and where."""
         self.command, self.folder = command, folder
 
@@ -66,44 +66,47 @@ class Asking:
         self.via = via
         self._began = True
         asked = {"requested_at": self.requested_at, "via": via, "pid": os.getpid()}
-        exchange.write(str(self.path(exchange.ASKED)), self.about(asked | self._ran()))
+        exchange.write(
+            str(self.file_path(exchange.ASKED)), self.with_ids(asked | self._run_facts())
+        )
 
-    def done(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome) -> None:
         """Keep that the client compacted."""
         sizes = {"pre_tokens": outcome.pre_tokens, "post_tokens": outcome.post_tokens}
-        self._end({"state": "done", "boundary_uuid": outcome.boundary_uuid} | sizes)
+        self._write_result({"state": "done", "boundary_uuid": outcome.boundary_uuid} | sizes)
 
-    def failed(self, error: NotCompactedError) -> None:
+    def fail(self, error: NotCompactedError) -> None:
         """Keep that it did not; what was never begun leaves nothing."""
         if self._began:
-            state = "failed" if error.why is Why.FAILED else "refused"
-            self._end({"state": state, "why": str(error)[: exchange.TEXT_CHARS]})
+            state = "failed" if error.failure is Why.FAILED else "refused"
+            self._write_result({"state": state, "why": str(error)[: exchange.TEXT_CHARS]})
 
-    def result(self) -> dict[str, Any] | None:
+    def read_result(self) -> dict[str, Any] | None:
         """Read how the module says that it ended; None while it says nothing that can be read."""
         try:
-            return exchange.read(str(self.path(exchange.RESULT)))
+            return exchange.read(str(self.file_path(exchange.RESULT)))
         except (OSError, ValueError):
             return None
 
-    def path(self, kind: str) -> Path:
+    def file_path(self, kind: str) -> Path:
         """Name a file of this request."""
         kept = kind in {exchange.ASKED, exchange.RESULT}
         folder = exchange.kept_folder if kept else exchange.asking_folder
-        return Path(folder(self.store), exchange.file_name(self.session_id, self.request, kind))
+        return Path(folder(self.store), exchange.file_name(self.session_id, self.request_id, kind))
 
-    def about(self, more: dict[str, Any]) -> dict[str, Any]:
+    def with_ids(self, more: dict[str, Any]) -> dict[str, Any]:
         """Say whose request this is, and more."""
-        return {"session_id": self.session_id, "request": self.request} | more
+        return {"session_id": self.session_id, "request": self.request_id} | more
 
-    def _end(self, how: dict[str, Any]) -> None:
+    def _write_result(self, how: dict[str, Any]) -> None:
         ended = {"at": exchange.now_ms(), "via": self.via, "why": None, "boundary_uuid": None}
         sizes = {"pre_tokens": None, "post_tokens": None}
         exchange.write(
-            str(self.path(exchange.RESULT)), self.about(ended | sizes | self._ran() | how)
+            str(self.file_path(exchange.RESULT)),
+            self.with_ids(ended | sizes | self._run_facts() | how),
         )
 
-    def _ran(self) -> dict[str, Any]:
+    def _run_facts(self) -> dict[str, Any]:
         return {"command": self.command, "folder": self.folder} if self.command else {}
 
 
@@ -131,10 +134,10 @@ def clean_up(store: Path) -> None:
     _remove(Path(exchange.asking_folder(str(store))), LEFT_S)
 
 
-def _remove(folder: Path, most_s: float) -> None:
+def _remove(folder: Path, max_age_s: float) -> None:
     for path in folder.iterdir():
         with suppress(OSError):
-            is_old = time.time() - path.lstat().st_mtime > most_s
+            is_old = time.time() - path.lstat().st_mtime > max_age_s
             # The module removes those of clients that have ended.
             if is_old and path.suffix != f".{exchange.ALIVE}" and not path.is_dir():
                 path.unlink()

@@ -17,11 +17,11 @@ COMPACT_S: Final = 300.0
 """A summary of a full large window takes three minutes; after this the request is an orphan."""
 
 
-def wait_for(look: Callable[[], Found | None], most_s: float) -> Found | None:
+def wait_for(poll: Callable[[], Found | None], timeout_s: float) -> Found | None:
     """Look again and again until there is something, or `most_s` seconds have passed."""
-    until = time.monotonic() + most_s
+    until = time.monotonic() + timeout_s
     while True:
-        found = look()
+        found = poll()
         if found is not None or time.monotonic() >= until:
             return found
         time.sleep(LOOK_S)

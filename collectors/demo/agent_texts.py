@@ -18,8 +18,8 @@ class AgentTask:
     result: str
     calls: int
     skill: str | None = None
-    sent_back: str | None = None  # the first result, when a hook did not accept it
-    replaced: str | None = None  # a result that its last words replaced
+    rejected_result: str | None = None  # the first result, when a hook did not accept it
+    replaced_result: str | None = None  # a result that its last words replaced
     helpers: tuple[AgentTask, ...] = ()  # whom it starts itself
     status: str = "completed"  # as the client names how it ended
 
@@ -218,7 +218,7 @@ SEARCH_POOL = AgentTask(
     "Mended the two tests that failed.",
     3,
     "compress-output",
-    replaced="[COMPRESSED] agent_type: node-backend\n"
+    replaced_result="[COMPRESSED] agent_type: node-backend\n"
     "Changed files: atlas/search/pool.py\n"
     "Result: 24 connections; from there on the wait stays at 3 ms.",
 )

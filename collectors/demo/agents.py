@@ -72,10 +72,10 @@ class AgentRun(Speaker):
         self.attachments.signature()
         self.attachments.snapshot(self.requests.system)
         prompt = {"role": "user", "content": [text_block(self.task.prompt)]}
-        self.requests.will_send(prompt)
-        self.requests.will_send({"role": "system", "content": [text_block(filler.prose(500))]})
+        self.requests.add_message(prompt)
+        self.requests.add_message({"role": "system", "content": [text_block(filler.prose(500))]})
 
-    def work(self, say: str, call: ToolCall) -> str:
+    def write_tool_use(self, say: str, call: ToolCall) -> str:
         """Write one answer that uses a tool, and what the tool gave back; return its id."""
         tool_use_id = self.chain.ids.tool_use()
         ids = self._say([text_block(say), tool_block(tool_use_id, call)], 180)
@@ -83,7 +83,7 @@ class AgentRun(Speaker):
         self.calls += 1
         return tool_use_id
 
-    def sent_back(self, result: str) -> None:
+    def write_rejected_result(self, result: str) -> None:
         """Write a result that a hook did not accept, and what the hook said."""
         self._held_up(
             result,
@@ -102,13 +102,13 @@ class AgentRun(Speaker):
             "isMeta": True,
         }
         self.chain.add(head)
-        self.requests.will_send({"role": "user", "content": [text_block(feedback)]})
+        self.requests.add_message({"role": "user", "content": [text_block(feedback)]})
 
     def finish(self) -> None:
         """Write the agent's result, and before it one that it replaces."""
-        if self.task.replaced is not None:
+        if self.task.replaced_result is not None:
             said = f"[{config_texts.TEST_HOOK}]: 2 tests fail. Mend them."
-            self._held_up(self.task.replaced, said)
+            self._held_up(self.task.replaced_result, said)
         if self.task.result:
             self._say([text_block(self.task.result)], max(40, len(self.task.result) // 4))
 
@@ -166,7 +166,7 @@ class Launched:
     task: AgentTask
     agent_id: str
     tool_use_id: str
-    asked_by: str
+    line_id: str
 
 
 def launch(talk: Talk, tasks: tuple[AgentTask, ...], say: str, tokens: int) -> list[Launched]:
@@ -176,7 +176,7 @@ def launch(talk: Talk, tasks: tuple[AgentTask, ...], say: str, tokens: int) -> l
     blocks = [thinking_block(240), text_block(say)]
     blocks += [tool_block(tool_use_id, agent_call(task)) for task, _, tool_use_id in calls]
     lines = talk.answer(blocks, tokens, 260 * len(tasks))
-    talk.remember()
+    talk.write_titles()
     talk.agents += len(tasks)
     asked = lines[-len(tasks) :]
     return [
@@ -210,7 +210,7 @@ def acknowledge(talk: Talk, started: Launched) -> None:
         f"agentId: {started.agent_id}\nThe agent works in the background; a notification comes "
         f"when it is done.\noutput_file: {path}\nDo not read this file."
     )
-    talk.chain.parent = started.asked_by
+    talk.chain.parent = started.line_id
     content: list[Json] = [
         {
             "tool_use_id": started.tool_use_id,
@@ -229,7 +229,7 @@ def acknowledge(talk: Talk, started: Launched) -> None:
         "canReadOutputFile": True,
         "canContinueAgent": True,
     }
-    talk.agent_acknowledged(content, result, started.asked_by)
+    talk.write_launch_result(content, result, started.line_id)
 
 
 def notification(talk: Talk, run: AgentRun) -> str:

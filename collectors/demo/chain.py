@@ -57,7 +57,7 @@ class CurrentEnvelope:
             "version": origin.version,
             "gitBranch": origin.branch,
         }
-        if chain.nicknamed:
+        if chain.has_nickname:
             line["slug"] = origin.nickname
         return line
 
@@ -98,21 +98,23 @@ class Chain:
     envelope: Envelope = field(default_factory=CurrentEnvelope)
     agent_id: str | None = None
     parent: str | None = None
-    nicknamed: bool = False  # the client gives a session its nickname at the first compaction
-    recent: list[str] = field(default_factory=list)  # the ids since the last prompt, oldest first
+    has_nickname: bool = False  # the client gives a session its nickname at the first compaction
+    lines_since_prompt: list[str] = field(
+        default_factory=list
+    )  # the ids since the last prompt, oldest first
 
     def add(self, head: Json, after: Json | None = None, uuid: str | None = None) -> str:
         """Write one chained line and return its id."""
         line_id = uuid or self.ids.uuid()
         self.sink.line(self.envelope.wrap(self, head, line_id, after or {}))
         self.parent = line_id
-        self.recent.append(line_id)
+        self.lines_since_prompt.append(line_id)
         return line_id
 
-    def note(self, kind: str, **values: object) -> None:
+    def add_note(self, kind: str, **values: object) -> None:
         """Write one line that stands beside the chain, with the session's id at its end."""
         self.sink.line({"type": kind, **values, "sessionId": self.origin.session_id})
 
-    def record(self, line: Json) -> None:
+    def add_unchained(self, line: Json) -> None:
         """Write one line beside the chain that brings its own order of fields."""
         self.sink.line(line)

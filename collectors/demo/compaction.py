@@ -29,7 +29,7 @@ class Compaction:
 class Cut:
     """Where a conversation was cut: its last line, the kept ones, the summary, the counts."""
 
-    before: str | None
+    last_line: str | None
     kept: tuple[str, ...]
     summary_id: str
     tokens: int
@@ -46,9 +46,9 @@ def boundary(how: Compaction, cut: Cut) -> Json:
         "cumulativeDroppedTokens": cut.dropped,
         "durationMs": DURATION_MS,
         "preservedSegment": {
-            "headUuid": kept[0] if kept else cut.before,
+            "headUuid": kept[0] if kept else cut.last_line,
             "anchorUuid": cut.summary_id,
-            "tailUuid": cut.before,
+            "tailUuid": cut.last_line,
         },
         "preservedMessages": {"anchorUuid": cut.summary_id, "uuids": kept, "allUuids": kept},
         "preCompactOrganizationsCoverStart": False,
@@ -56,7 +56,7 @@ def boundary(how: Compaction, cut: Cut) -> Json:
     if how.trigger == "auto":
         metadata["runningTurnPrompt"] = {}
     return {
-        "logicalParentUuid": cut.before,
+        "logicalParentUuid": cut.last_line,
         "type": "system",
         "subtype": "compact_boundary",
         "content": "Conversation compacted",

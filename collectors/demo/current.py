@@ -33,9 +33,9 @@ class Talk(Speaker):
         self.compactions = 0
         self.agents = 0
         self.turns = 0
-        self.dropped = 0
+        self.dropped_tokens = 0
         self.last_prompt = ""
-        self.opened = False
+        self.is_opened = False
 
     # -- prompts -----------------------------------------------------------------------------
 
@@ -46,8 +46,8 @@ class Talk(Speaker):
         else:
             self._queued(text)
         self.last_prompt = text.replace("\n", " ")
-        self.requests.will_send({"role": "user", "content": [{"type": "text", "text": text}]})
-        if not self.opened:
+        self.requests.add_message({"role": "user", "content": [{"type": "text", "text": text}]})
+        if not self.is_opened:
             self._open()
 
     def _typed(self, text: str) -> None:
@@ -55,7 +55,7 @@ class Talk(Speaker):
         if self.turns == 0:
             self._latches()
         moment = stamp(self.chain.clock.tick())
-        self.chain.record(
+        self.chain.add_unchained(
             {
                 "type": "file-history-snapshot",
                 "messageId": line_id,
@@ -77,7 +77,7 @@ class Talk(Speaker):
     def _prompt_line(self, text: str, line_id: str, fields: Json) -> None:
         self.turns += 1
         self.prompt_id = self.chain.ids.uuid()
-        self.chain.recent.clear()
+        self.chain.lines_since_prompt.clear()
         head: Json = {
             "promptId": self.prompt_id,
             "type": "user",
@@ -92,7 +92,7 @@ class Talk(Speaker):
         # After a compaction its own lines have opened the conversation already.
         if self.compactions == 0:
             self.attachments.opening()
-        self.attachments.tokens_left(self.spent, {})
+        self.attachments.tokens_left(self.spent_tokens, {})
         self.attachments.session()
         self._settle()
 
@@ -102,8 +102,8 @@ class Talk(Speaker):
         setup: Json = {"role": "system", "content": [{"type": "text", "text": filler.prose(900)}]}
         if self.model.effort is not None:
             setup["output_config"] = {"effort": self.model.effort}
-        self.requests.will_send(setup)
-        self.opened = True
+        self.requests.add_message(setup)
+        self.is_opened = True
 
     def enqueue(self, content: str) -> None:
         """Write that something waits for the model."""
@@ -119,7 +119,7 @@ class Talk(Speaker):
             "timestamp": stamp(self.chain.clock.tick()),
             "sessionId": self.chain.origin.session_id,
         }
-        self.chain.record(line | content)
+        self.chain.add_unchained(line | content)
 
     # -- turns -------------------------------------------------------------------------------
 
@@ -129,20 +129,20 @@ class Talk(Speaker):
         self.state = "measured"
         return ids
 
-    def remember(self) -> None:
+    def write_titles(self) -> None:
         """Write the lines that let a session be found again; the last ones win."""
         prompt = self.last_prompt
         cut = prompt if len(prompt) <= LAST_PROMPT else prompt[:LAST_PROMPT] + "…"
         if self.title is not None:
-            self.chain.note("ai-title", aiTitle=self.title)
-        self.chain.note("last-prompt", lastPrompt=cut, leafUuid=self.chain.parent)
+            self.chain.add_note("ai-title", aiTitle=self.title)
+        self.chain.add_note("last-prompt", lastPrompt=cut, leafUuid=self.chain.parent)
         self._latches()
 
     def _latches(self) -> None:
-        self.chain.note("mode", mode="normal")
+        self.chain.add_note("mode", mode="normal")
         if self.chain.origin.entrypoint == "cli":
-            self.chain.note("permission-mode", permissionMode="auto")
-        self.chain.note("atis-latch", atis="")
+            self.chain.add_note("permission-mode", permissionMode="auto")
+        self.chain.add_note("atis-latch", atis="")
 
     def finish_turn(self, seconds: float) -> None:
         """Write what follows the last answer of a turn."""
@@ -165,18 +165,18 @@ class Talk(Speaker):
                 "type": "system",
                 "subtype": "turn_duration",
                 "durationMs": int(seconds * 1000),
-                "messageCount": len(self.chain.recent),
+                "messageCount": len(self.chain.lines_since_prompt),
             }
             self.chain.add(duration, {"isMeta": False})
-        self.remember()
+        self.write_titles()
 
-    def cost(self) -> None:
+    def write_cost(self) -> None:
         """Write the running totals."""
-        self.chain.record(self.totals.line(self.chain.origin.session_id, self.chain.clock))
+        self.chain.add_unchained(self.totals.line(self.chain.origin.session_id, self.chain.clock))
 
     # -- agents ------------------------------------------------------------------------------
 
-    def agent_acknowledged(self, content: list[Json], result: Json, asked_by: str) -> None:
+    def write_launch_result(self, content: list[Json], result: Json, asked_by: str) -> None:
         """Write the tool result that says an agent was launched."""
         fields: Json = {
             "toolUseResult": result,
@@ -184,10 +184,10 @@ class Talk(Speaker):
             "permissionDecision": ACCEPTED,
         }
         self._user(content, fields | self.lineage)
-        self.requests.will_send({"role": "user", "content": content})
+        self.requests.add_message({"role": "user", "content": content})
         self.snapshot_once()
 
-    def notified(self, text: str, tools: str) -> None:
+    def write_notification(self, text: str, tools: str) -> None:
         """Write that an agent has come back: once in the queue, once as a user line."""
         self.enqueue(text)
         self.dequeue()
@@ -212,20 +212,20 @@ class Talk(Speaker):
             "queueSkipAttachments": True,
         }
         self._user(text, fields | self.lineage)
-        self.requests.will_send({"role": "user", "content": [{"type": "text", "text": text}]})
+        self.requests.add_message({"role": "user", "content": [{"type": "text", "text": text}]})
 
     # -- compaction --------------------------------------------------------------------------
 
     def compact(self, how: Compaction, transcript: str) -> None:
         """Write a boundary and its summary: what came before is out of the context."""
         self.chain.clock.advance()
-        before, kept = self.chain.parent, self.chain.recent[-KEPT_LINES:]
+        before, kept = self.chain.parent, self.chain.lines_since_prompt[-KEPT_LINES:]
         summary_id = self.chain.ids.uuid()
-        self.dropped += max(0, self.tokens - how.post_tokens)
-        self.chain.nicknamed = True
+        self.dropped_tokens += max(0, self.tokens - how.post_tokens)
+        self.chain.has_nickname = True
         self.chain.parent = None
         self.chain.add(
-            boundary(how, Cut(before, tuple(kept), summary_id, self.tokens, self.dropped))
+            boundary(how, Cut(before, tuple(kept), summary_id, self.tokens, self.dropped_tokens))
         )
         if how.trigger == "auto":
             self._auto_summary(how, transcript, summary_id)
@@ -244,8 +244,8 @@ class Talk(Speaker):
         }
         position: Json = {"turnPosition": self._position()}
         self.chain.add(line, position | extra | self.lineage, summary_id)
-        self.requests.forget()
-        self.requests.will_send({"role": "user", "content": content})
+        self.requests.reset()
+        self.requests.add_message({"role": "user", "content": content})
 
     def _auto_summary(self, how: Compaction, transcript: str, summary_id: str) -> None:
         self.attachments.session()
@@ -278,7 +278,7 @@ class Talk(Speaker):
             {"repeatsCompactSummary": True},
         )
         self.attachments.reopening()
-        self.opened = False  # the next prompt brings its own context
+        self.is_opened = False  # the next prompt brings its own context
 
     def _local(self, text: str, fields: Json) -> None:
         head: Json = {
@@ -293,15 +293,15 @@ class Talk(Speaker):
         self.tokens = how.post_tokens
         self.state = "estimated"
         self.has_tool_snapshot = False
-        self.remember()
-        self.cost()
+        self.write_titles()
+        self.write_cost()
 
     # -- the end -----------------------------------------------------------------------------
 
-    def too_long(self, tokens: int) -> None:
+    def write_prompt_too_long(self, tokens: int) -> None:
         """Write the answer that the client makes up when a request does not fit."""
         limits = f"{tokens} tokens > {self.model.window} maximum"
         self.requests.send()
         self.chain.add({"type": "assistant"}, too_long_fields(self.chain.ids.uuid(), limits))
-        self.remember()
-        self.cost()
+        self.write_titles()
+        self.write_cost()

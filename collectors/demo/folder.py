@@ -33,8 +33,8 @@ def make_demo(
     sessions: list[DemoSession] = []
     make_folder(root)
     for scenario in scenarios.SCENARIOS:
-        stage = open_stage(scenario.cast, root, now, rng)
-        sessions.append(stage.session(scenario.story(stage)))
+        stage = open_stage(scenario.spec, root, now, rng)
+        sessions.append(stage.to_session(scenario.story(stage)))
         stages.append(stage)
         if scenario is SPLIT:
             fork = _fork(stage, root, now, rng)
@@ -50,12 +50,12 @@ def make_demo(
 def _fork(parent: Stage, root: Path, now: datetime, rng: Random) -> tuple[Stage, DemoSession]:
     story = fork_of(parent, scenarios.FORK_PROMPT, scenarios.FORK_TOKENS)
     scenario = Scenario(scenarios.FORK, story)
-    stage = open_stage(scenario.cast, root, now, rng)
-    return stage, stage.session(scenario.story(stage))
+    stage = open_stage(scenario.spec, root, now, rng)
+    return stage, stage.to_session(scenario.story(stage))
 
 
 def _save(stage: Stage) -> None:
-    for sheet in (stage.sheet, *stage.agent_sheets):
+    for sheet in (stage.buffer, *stage.agent_buffers):
         sheet.save()
 
 

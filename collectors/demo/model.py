@@ -51,7 +51,9 @@ class Model:
     max_output: int
     cutoff: str
     effort: str | None
-    rate: float  # dollars for a million input tokens; invented, only the order of size is right
+    usd_per_million: (
+        float  # dollars for a million input tokens; invented, only the order of size is right
+    )
 
 
 OPUS = Model("claude-opus-5-5", "Opus 5.5", 1_000_000, 128_000, "June 2026", "medium", 4.0)

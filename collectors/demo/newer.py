@@ -55,11 +55,11 @@ class NewerTalk:
 
     def title(self, by_hand: str | None, made_up: str) -> None:
         """Write the session's titles; the one by hand wins."""
-        self.chain.note("last-prompt", lastPrompt=self.last_prompt, leafUuid=self.chain.parent)
-        self.chain.note("ai-title", aiTitle=made_up)
+        self.chain.add_note("last-prompt", lastPrompt=self.last_prompt, leafUuid=self.chain.parent)
+        self.chain.add_note("ai-title", aiTitle=made_up)
         if by_hand is not None:
-            self.chain.note("custom-title", customTitle=by_hand)
-        self.chain.note("mode", mode="normal")
+            self.chain.add_note("custom-title", customTitle=by_hand)
+        self.chain.add_note("mode", mode="normal")
 
     def answer(self, blocks: list[Json], rounds: tuple[Usage, ...]) -> list[str]:
         """Write one answer; the context is what its last round saw."""
@@ -129,7 +129,7 @@ class NewerTalk:
         moment = stamp(self.chain.clock.tick())
         line: Json = {"type": "queue-operation"} | operation
         session = {"timestamp": moment, "sessionId": self.chain.origin.session_id}
-        self.chain.record(line | session | content)
+        self.chain.add_unchained(line | session | content)
 
     def _listings(self) -> None:
         names = list(filler.DEFERRED_TOOLS)

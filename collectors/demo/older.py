@@ -49,9 +49,9 @@ class OlderTalk:
         self.chain.clock.advance()
         usage = usage_for(tokens, self.tokens, output)
         early = Usage(
-            usage.fresh,
-            usage.written,
-            usage.cached,
+            usage.uncached,
+            usage.cache_written,
+            usage.cache_read,
             PLACEHOLDERS[self._answers % len(PLACEHOLDERS)],
         )
         self._answers += 1
@@ -155,7 +155,7 @@ class OlderTalk:
 
     def _snapshot(self, line_id: str) -> None:
         moment = stamp(self.chain.clock.tick())
-        self.chain.record(
+        self.chain.add_unchained(
             {
                 "type": "file-history-snapshot",
                 "messageId": line_id,

@@ -31,7 +31,7 @@ def process_start(pid: int) -> str | None:
 
 def entry(stage: Stage, number: int, pid: int, proc_start: str | None) -> Json:
     """Return what the client would say about a live session."""
-    started = millis(stage.sheet_start())
+    started = millis(stage.started_at())
     updated = millis(stage.clock.at)
     line: Json = {
         "pid": pid,
@@ -41,7 +41,7 @@ def entry(stage: Stage, number: int, pid: int, proc_start: str | None) -> Json:
     }
     if proc_start is not None:
         line["procStart"] = proc_start
-    tail = f"{stage.cast.project.cwd.rpartition('/')[2]}-{stage.origin.session_id[:2]}"
+    tail = f"{stage.spec.project.cwd.rpartition('/')[2]}-{stage.origin.session_id[:2]}"
     return line | {
         "version": stage.origin.version,
         "kind": "interactive",
@@ -49,7 +49,7 @@ def entry(stage: Stage, number: int, pid: int, proc_start: str | None) -> Json:
         "tmux": f"work:@{number}.%{number}",
         "name": tail,
         "nameSource": "derived",
-        **_status(stage.cast.status, updated),
+        **_status(stage.spec.status, updated),
     }
 
 
@@ -64,7 +64,7 @@ def write_registry(
     """Write an entry for every session that a process has open."""
     number_of_process = os.getpid() if pid is None else pid
     start = process_start(number_of_process) if pid is None else proc_start
-    live = [stage for stage in stages if stage.cast.status is not None]
+    live = [stage for stage in stages if stage.spec.status is not None]
     for number, stage in enumerate(live, start=1):
         path = folder / f"{number_of_process}-{number}.json"
         content = encode(entry(stage, number, number_of_process, start)).rstrip(b"\n")

@@ -50,15 +50,15 @@ class Requests:
     unstored: list[str] = field(default_factory=list)  # answers: sent again, never stored as blobs
     shape_hash: str = ""
 
-    def will_send(self, message: Json) -> None:
+    def add_message(self, message: Json) -> None:
         """Take one message into the next request."""
         self.pending.append(message)
 
-    def answered(self, blocks: list[Json]) -> None:
+    def add_answer(self, blocks: list[Json]) -> None:
         """Take an answer: the next request carries it."""
         self.unstored.append(digest_of({"role": "assistant", "content": blocks}))
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Start from nothing, as after a compaction."""
         self.base, self.keep, self.shape_hash = None, 0, ""
         self.pending, self.unstored = [], []
@@ -69,7 +69,7 @@ class Requests:
             self._write_shape()
         tail = [*self.unstored, *(digest_of(message) for message in self.pending)]
         for message in self.pending:
-            self.chain.record(
+            self.chain.add_unchained(
                 self._head("api-request-blob") | {"hash": digest_of(message), "message": message}
             )
         request_id = self.chain.ids.uuid()
@@ -84,7 +84,7 @@ class Requests:
         if self.base is not None:
             line["base"] = self.base
         line |= {"keep": self.keep, "tail": tail, "cacheControl": self._cache(len(tail))}
-        self.chain.record(line | {"requestDigest": digest_of([self.base, tail])})
+        self.chain.add_unchained(line | {"requestDigest": digest_of([self.base, tail])})
         self.base, self.keep = request_id, self.keep + len(tail)
         self.pending, self.unstored = [], []
         return request_id
@@ -112,7 +112,7 @@ class Requests:
             "tools": filler.tool_schemas(),
         }
         self.shape_hash = digest_of(shape)
-        self.chain.record(
+        self.chain.add_unchained(
             self._head("api-request-shape")
             | {
                 "shapeHash": self.shape_hash,

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class Resumed:
     """A session that can go on, and the tool call that it ended with, if it did."""
 
-    stage: Stage
-    talk: Talk
-    asked: Asked
+    builder: Stage
+    conversation: Talk
+    pending: Asked
 
 
 def resume(session: DemoSession, cast: Cast, rng: Random) -> Resumed:
@@ -49,7 +49,7 @@ def resume(session: DemoSession, cast: Cast, rng: Random) -> Resumed:
         cast, origin, session.transcript.parents[2], rng, ids, clock, Sheet(session.transcript)
     )
     chain = Chain(origin, ids, clock, Appender(session.transcript), parent=last["uuid"])
-    chain.recent = [line["uuid"] for line in chained[-8:]]
+    chain.lines_since_prompt = [line["uuid"] for line in chained[-8:]]
     talk = Talk(chain, MODELS[session.model], _totals(lines), session.title)
     _restore(talk, session, lines)
     calls = [block["id"] for block in _blocks(chained[-1:]) if block["type"] == "tool_use"]
@@ -62,7 +62,7 @@ def _restore(talk: Talk, session: DemoSession, lines: list[Json]) -> None:
     talk.state = session.context_state
     talk.compactions = session.compactions
     talk.agents = session.agents
-    talk.opened = talk.has_tool_snapshot = True
+    talk.is_opened = talk.has_tool_snapshot = True
     talk.tools_used = _last(lines, "tools-used").get("tools", [])
     talk.last_prompt = _last(lines, "last-prompt").get("lastPrompt", "")
     prompts = [line for line in lines if "turnPosition" in line]

@@ -37,12 +37,12 @@ class Story:
 
     name: str
     state: SaveState
-    ago: timedelta
+    saved_ago: timedelta
     files: dict[str, Json | str]
     generation: Generation = Generation.PROJECT
-    loud: bool = False  # the triage stands inline, and the session itself saves
+    is_inline: bool = False  # the triage stands inline, and the session itself saves
     refires: int = 0
-    ends: bool = True  # a person said something after it
+    has_reply: bool = True  # a person said something after it
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ STORIES: Final = (
         5 * _HOUR,
         {RESULT: _result(HOSTILE), TRIAGE: _triage("decision"), CONTEXT: "user: use JWT"},
         Generation.TMP,
-        loud=True,
+        is_inline=True,
         refires=2,
     ),
     Story(
@@ -117,7 +117,7 @@ STORIES: Final = (
         SaveState.SAVING,
         timedelta(seconds=50),
         {TRIAGE: _triage("decision", "preference"), HANDLED: {"state": "saving", "pid": 1}},
-        ends=False,
+        has_reply=False,
     ),
     Story("docs", SaveState.TRIAGED, timedelta(seconds=20), {TRIAGE: _triage("tech_debt")}),
     Story(
@@ -153,7 +153,7 @@ def _stage(
     story: Story, root: Path, project: Path, now: datetime, bases: Mapping[Generation, Path]
 ) -> None:
     place = _place(story.generation, root, project, bases)
-    at = now - story.ago
+    at = now - story.saved_ago
     for number, (name, said) in enumerate(story.files.items()):
         content = said
         if name == RESULT and isinstance(content, dict):
@@ -227,7 +227,7 @@ class _Teller:
 def _tell(story: Story, root: Path, project: Path, now: datetime, rng: Random) -> None:
     ids = Ids(rng)
     origin = Origin(ids.uuid(), str(project), CURRENT, "cli", "main", "calm-saving-heron")
-    end = now - story.ago
+    end = now - story.saved_ago
     clock = Clock(end - timedelta(minutes=4), timedelta(seconds=4), end)
     sheet = Sheet(root / "projects" / slug(str(project)) / f"{origin.session_id}.jsonl")
     teller = _Teller(Chain(origin, ids, clock, sheet))
@@ -235,9 +235,9 @@ def _tell(story: Story, root: Path, project: Path, now: datetime, rng: Random) -
     teller.say("Done: the release notes are in CHANGELOG.md.", 600)
     names = [each["category"] for each in _triage("decision", "runbook")["categories"]]
     for _ in range(story.refires + 1):
-        teller.user(_feedback(names, inline=story.loud), {"isMeta": True})
-        (_save_loudly if story.loud else _save_quietly)(teller, story)
-    if story.ends:
+        teller.user(_feedback(names, inline=story.is_inline), {"isMeta": True})
+        (_save_loudly if story.is_inline else _save_quietly)(teller, story)
+    if story.has_reply:
         clock.at = clock.end = end + timedelta(seconds=15)
         teller.user("Thanks, that is all.")
     sheet.save()

@@ -37,7 +37,7 @@ HOSTILE = (
 class Scenario:
     """One session: who plays, and what happens."""
 
-    cast: Cast
+    spec: Cast
     story: Story
 
 

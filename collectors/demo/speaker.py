@@ -47,7 +47,7 @@ class Speaker:
         self.requests = requests
         self.totals = totals
         self.tokens = 0
-        self.spent = 0
+        self.spent_tokens = 0
         self.prompt_id = chain.ids.uuid()
         self.tools_used: list[str] = []
         self.has_tool_snapshot = False
@@ -67,9 +67,9 @@ class Speaker:
             self._block_line(message, block, place, request_id)
             for place, block in enumerate(blocks)
         ]
-        self.requests.answered(blocks)
+        self.requests.add_answer(blocks)
         self.tokens = usage.context
-        self.spent += usage.written + usage.output
+        self.spent_tokens += usage.cache_written + usage.output
         self.totals.count(self.model, usage)
         return ids
 
@@ -89,9 +89,9 @@ class Speaker:
             after["sandboxed"] = False
         after |= {"sourceToolAssistantUUID": asked_by, "permissionDecision": ACCEPTED}
         self._user(content, after | self.lineage)
-        self.requests.will_send({"role": "user", "content": content})
+        self.requests.add_message({"role": "user", "content": content})
         self.snapshot_once()
-        self.attachments.tokens_left(self.spent, self.lineage)
+        self.attachments.tokens_left(self.spent_tokens, self.lineage)
 
     def result_fields(self, call: ToolCall) -> Json:
         """Return the structured result; agents' files do not have it."""
@@ -116,7 +116,7 @@ class Speaker:
         new = [name for name in dict.fromkeys(named) if name not in self.tools_used]
         self.tools_used += new
         if new and self.chain.agent_id is None:
-            self.chain.note("tools-used", tools=list(self.tools_used))
+            self.chain.add_note("tools-used", tools=list(self.tools_used))
 
     def _message(self, blocks: list[Json], usage: Usage) -> Json:
         asks = any(block["type"] == "tool_use" for block in blocks)

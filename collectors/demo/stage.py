@@ -55,73 +55,73 @@ class Told:
 class Stage:
     """One session while it is told."""
 
-    cast: Cast
+    spec: Cast
     origin: Origin
     root: Path
     rng: Random
     ids: Ids
     clock: Clock
-    sheet: Sheet
-    agent_sheets: list[Sheet] = field(default_factory=list)
+    buffer: Sheet
+    agent_buffers: list[Sheet] = field(default_factory=list)
     calls: int = 0
-    owed: int = 0  # characters that the answers' tokens stand for and no tool has put out
+    owed_chars: int = 0  # characters that the answers' tokens stand for and no tool has put out
 
     @property
     def transcript(self) -> Path:
         """Return the session's main file."""
-        return self.sheet.path
+        return self.buffer.path
 
     @property
-    def shown(self) -> str:
+    def display_path(self) -> str:
         """Return the main file as people know it: the same wherever the demo's folder is."""
         return f"~/.claude/projects/{self.transcript.parent.name}/{self.transcript.name}"
 
-    def sheet_start(self) -> datetime:
+    def started_at(self) -> datetime:
         """Return when the session began."""
         return datetime.fromisoformat(
-            next(line["timestamp"] for line in self.sheet.lines if "timestamp" in line)
+            next(line["timestamp"] for line in self.buffer.lines if "timestamp" in line)
         )
 
-    def chain(self) -> Chain:
+    def new_chain(self) -> Chain:
         """Return a new chain that writes to the main file."""
-        return Chain(self.origin, self.ids, self.clock, self.sheet)
+        return Chain(self.origin, self.ids, self.clock, self.buffer)
 
-    def talk(self) -> Talk:
+    def new_conversation(self) -> Talk:
         """Return the main conversation of a 2.1.329 session."""
         totals = Totals(millis(self.clock.at))
-        return Talk(self.chain(), self.cast.model, totals, self.cast.title)
+        return Talk(self.new_chain(), self.spec.model, totals, self.spec.title)
 
-    def call(self, growth: int) -> ToolCall:
+    def next_call(self, growth: int) -> ToolCall:
         """Return the next tool call, sized by the tokens that it brings."""
         self.calls += 1
-        self.owed += int(growth * CHARS_A_TOKEN)
-        size = min(LARGEST_OUTPUT, max(SMALLEST_OUTPUT, self.owed))
-        call = work(self.rng, self.cast.project, self.calls, size)
-        self.owed = max(0, self.owed - len(call.output))
+        self.owed_chars += int(growth * CHARS_A_TOKEN)
+        size = min(LARGEST_OUTPUT, max(SMALLEST_OUTPUT, self.owed_chars))
+        call = work(self.rng, self.spec.project, self.calls, size)
+        self.owed_chars = max(0, self.owed_chars - len(call.output))
         return call
 
-    def remark(self) -> str:
+    def next_remark(self) -> str:
         """Return what is said before the next tool call."""
-        return REMARKS[(self.calls * 5 + len(self.cast.title)) % len(REMARKS)]
+        return REMARKS[(self.calls * 5 + len(self.spec.title)) % len(REMARKS)]
 
     def closing(self) -> str:
         """Return what ends a turn."""
-        return CLOSINGS[(self.calls + len(self.cast.title)) % len(CLOSINGS)]
+        return CLOSINGS[(self.calls + len(self.spec.title)) % len(CLOSINGS)]
 
-    def session(self, told: Told) -> DemoSession:
+    def to_session(self, told: Told) -> DemoSession:
         """Return the truth about the session."""
         return DemoSession(
             session_id=self.origin.session_id,
-            title=self.cast.title,
+            title=self.spec.title,
             transcript=self.transcript,
-            era=self.cast.era,
-            model=self.cast.model.id,
+            era=self.spec.era,
+            model=self.spec.model.id,
             context_tokens=told.tokens,
             context_state=told.state,
-            window_tokens=self.cast.model.window,
+            window_tokens=self.spec.model.window,
             compactions=told.compactions,
             agents=told.agents,
-            grows=self.cast.grows,
+            grows=self.spec.grows,
         )
 
 
@@ -171,25 +171,25 @@ def use_tool(stage: Stage, talk: Talk, tokens: int) -> None:
 
 def run_tests(stage: Stage, talk: Talk, tokens: int) -> None:
     """Tell an answer that runs the tests, which have not ended."""
-    wanted = stage.call(tokens - talk.tokens)
-    tests = {"command": stage.cast.project.test, "description": "Run the tests"}
+    wanted = stage.next_call(tokens - talk.tokens)
+    tests = {"command": stage.spec.project.test, "description": "Run the tests"}
     call = replace(wanted, name="Bash", input=tests)
     asked_by, tool_use_id = _ask(stage, talk, tokens, call)
-    lines = len(stage.sheet.lines)
+    lines = len(stage.buffer.lines)
     # The end is told and taken back: so all that is told after it stays the same.
     talk.tool_result(tool_use_id, call, asked_by)
-    stage.sheet.cut(lines)
+    stage.buffer.cut(lines)
 
 
 def ask_tool(stage: Stage, talk: Talk, tokens: int) -> tuple[str, str, ToolCall]:
     """Tell an answer that asks for a tool; return who asked, under which id, for what."""
-    call = stage.call(tokens - talk.tokens)
+    call = stage.next_call(tokens - talk.tokens)
     return *_ask(stage, talk, tokens, call), call
 
 
 def _ask(stage: Stage, talk: Talk, tokens: int, call: ToolCall) -> tuple[str, str]:
     tool_use_id = stage.ids.tool_use()
-    blocks: list[Json] = [text_block(stage.remark()), tool_block(tool_use_id, call)]
+    blocks: list[Json] = [text_block(stage.next_remark()), tool_block(tool_use_id, call)]
     if stage.calls % 3 == 1 and talk.model.effort is not None:
         blocks.insert(0, thinking_block(300))
     asked_by = talk.answer(blocks, tokens, 160 + 40 * len(blocks))[-1]

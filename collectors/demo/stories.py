@@ -54,7 +54,7 @@ class Launch:
 
     prompt: str
     tasks: tuple[AgentTask, ...]
-    say: str
+    announcement: str
 
 
 LAUNCHES = (
@@ -78,9 +78,9 @@ LAUNCHES = (
 
 def quiet(stage: Stage) -> Told:
     """Tell a session that waits for its first answer."""
-    talk = stage.talk()
+    talk = stage.new_conversation()
     talk.title = None
-    talk.prompt(stage.cast.title)
+    talk.prompt(stage.spec.title)
     return truth_of(talk)
 
 
@@ -88,10 +88,10 @@ def turns(*script: Turn) -> Story:
     """Return the story of some finished turns."""
 
     def story(stage: Stage) -> Told:
-        talk = stage.talk()
+        talk = stage.new_conversation()
         for prompt, until, calls in script:
             turn(stage, talk, prompt, until, calls)
-        talk.cost()
+        talk.write_cost()
         return truth_of(talk)
 
     return story
@@ -101,14 +101,14 @@ def sending(script: tuple[Turn, ...], *launches: Launch) -> Story:
     """Return the story of some finished turns, and of agents that are sent out after them."""
 
     def story(stage: Stage) -> Told:
-        talk = stage.talk()
+        talk = stage.new_conversation()
         for prompt, until, calls in script:
             turn(stage, talk, prompt, until, calls)
         with apart(stage):
             for each in launches:
                 talk.prompt(each.prompt)
-                send_out(stage, talk, each.tasks, each.say)
-        talk.cost()
+                send_out(stage, talk, each.tasks, each.announcement)
+        talk.write_cost()
         return truth_of(talk)
 
     return story
@@ -118,13 +118,13 @@ def planned(before: Turn, prompt: str, plan: str, after: Turn) -> Story:
     """Return the story of a session that shows a plan between two turns; it is approved."""
 
     def story(stage: Stage) -> Told:
-        talk = stage.talk()
+        talk = stage.new_conversation()
         turn(stage, talk, *before)
         with apart(stage):
             talk.prompt(prompt)
             show_plan(stage, talk, plan)
         turn(stage, talk, *after)
-        talk.cost()
+        talk.write_cost()
         return truth_of(talk)
 
     return story
@@ -152,7 +152,7 @@ def show_plan(stage: Stage, talk: Talk, plan: str) -> None:
 def apart(stage: Stage) -> Iterator[None]:
     """Draw from a source of its own: the stories that are told after this stay as they are."""
     state = stage.rng.getstate()
-    stage.rng.seed(stage.cast.title)
+    stage.rng.seed(stage.spec.title)
     try:
         yield
     finally:
@@ -163,7 +163,7 @@ def busy(first: Turn, prompt: str, until: int) -> Story:
     """Return the story of a session whose second turn runs a tool right now."""
 
     def story(stage: Stage) -> Told:
-        talk = stage.talk()
+        talk = stage.new_conversation()
         turn(stage, talk, *first)
         talk.prompt(prompt)
         *before, last = steps_between(talk.tokens, until, 3)
@@ -177,7 +177,7 @@ def busy(first: Turn, prompt: str, until: int) -> Story:
 
 def leader(stage: Stage) -> Told:
     """Tell a session that gave work to four agents and got all of it back."""
-    talk = stage.talk()
+    talk = stage.new_conversation()
     api, page, review, survey = agent_texts.WISHLIST
     talk.prompt(
         "Build the wishlist: the API and the page can go in parallel. Keep the cart's session "
@@ -188,7 +188,7 @@ def leader(stage: Stage) -> Told:
     send_out(stage, talk, (api, page), "Both halves are independent. I'll start them together.")
     talk.prompt("Now have it reviewed, and find out what a wishlist event should look like.")
     send_out(stage, talk, (review, survey), "A review and a survey; neither of them writes code.")
-    talk.cost()
+    talk.write_cost()
     return truth_of(talk)
 
 
@@ -202,7 +202,7 @@ def send_out(stage: Stage, talk: Talk, tasks: tuple[AgentTask, ...], say: str) -
     talk.finish_turn(31.5)
     for run in runs:
         stage.clock.at = max(stage.clock.at, run.chain.clock.at)
-        talk.notified(notification(talk, run), ", ".join(run.tools_used))
+        talk.write_notification(notification(talk, run), ", ".join(run.tools_used))
         reply = f"{run.task.description}: back. {verdict(run.task)}"
         talk.answer([text_block(reply)], talk.tokens + 2_600, 64)
         talk.finish_turn(8.2)
@@ -227,25 +227,25 @@ def run_agent(stage: Stage, talk: Talk, one: Launched, parent: AgentRun | None =
     run = AgentRun(one.task, chain, one.tool_use_id, talk.totals)
     run.begin(talk.prompt_id)
     for _ in range(one.task.calls):
-        run.work(stage.remark(), stage.call(2_000))
+        run.write_tool_use(stage.next_remark(), stage.next_call(2_000))
     for helper in one.task.helpers:
-        tool_use_id = run.work(f"{helper.description}.", agent_call(helper))
+        tool_use_id = run.write_tool_use(f"{helper.description}.", agent_call(helper))
         below = Launched(helper, stage.ids.agent(), tool_use_id, "")
         run_agent(stage, talk, below, run)
         talk.agents += 1
-    if one.task.sent_back is not None:
-        run.sent_back(one.task.sent_back)
+    if one.task.rejected_result is not None:
+        run.write_rejected_result(one.task.rejected_result)
     run.finish()
     above = None if parent is None else parent.agent_id
     sidecar.chunks.append(meta_bytes(run.meta(talk.model.id, above), {"finished": True}))
     sidecar.last = sheet.last
-    stage.agent_sheets += [sheet, sidecar]
+    stage.agent_buffers += [sheet, sidecar]
     return run
 
 
 def launcher(stage: Stage) -> Told:
     """Tell a session that has one agent behind it and goes on to launch more."""
-    talk = stage.talk()
+    talk = stage.new_conversation()
     talk.prompt("p95 of /search is 410 ms. Get it below 120 ms. Same results, same order.")
     for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 187_500, 8)):
         use_tool(stage, talk, tokens)
@@ -256,7 +256,7 @@ def launcher(stage: Stage) -> Told:
 
 def compacted_twice(stage: Stage) -> Told:
     """Tell a session that was compacted by hand, then by itself, and goes on."""
-    talk, path = stage.talk(), stage.shown
+    talk, path = stage.new_conversation(), stage.display_path
     turn(stage, talk, "What does the staging cluster consist of? List every resource.", 47_400, 6)
     turn(stage, talk, "Import them into Terraform, one by one.", 118_200, 9)
     turn(stage, talk, "The load balancers too.", 151_000, 2)
@@ -267,37 +267,37 @@ def compacted_twice(stage: Stage) -> Told:
     turn(stage, talk, "Why does the second pool want to be made anew?", 172_300, 4)
     talk.compact(Compaction("auto", texts.TERRAFORM_SUMMARY, 7_420), path)
     turn(stage, talk, "Now the route tables. Show me the plan first.", 26_140, 4)
-    talk.cost()
+    talk.write_cost()
     return truth_of(talk)
 
 
 def compacted(stage: Stage) -> Told:
     """Tell a session that was compacted and has not answered since."""
-    talk = stage.talk()
+    talk = stage.new_conversation()
     turn(stage, talk, "Two devices, one note, both offline. Never lose a word.", 214_000, 4)
     turn(stage, talk, "What happens when a paragraph is deleted while it is edited?", 388_500, 4)
     by_hand = Compaction("manual", texts.SYNC_SUMMARY, 14_870, "keep the merge rules")
-    talk.compact(by_hand, stage.shown)
+    talk.compact(by_hand, stage.display_path)
     return truth_of(talk)
 
 
 def too_long(stage: Stage) -> Told:
     """Tell a session that was compacted twice, read too much at once and gave up."""
-    talk, path = stage.talk(), stage.shown
+    talk, path = stage.new_conversation(), stage.display_path
     turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
-    talk.cost()
+    talk.write_cost()
     talk.prompt("Now read the 1997 export as well, all of it.")
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 41_300), path)
     talk.compact(Compaction("auto", texts.COBOL_SUMMARY, 9_260), path)
     for tokens in (FIRST_TOKENS, *steps_between(FIRST_TOKENS, 164_300, 4)):
         use_tool(stage, talk, tokens)
-    talk.too_long(210_000)
+    talk.write_prompt_too_long(210_000)
     return truth_of(talk)
 
 
 def waiting(stage: Stage) -> Told:
     """Tell a session that asks for a permission and waits for the answer."""
-    talk = stage.talk()
+    talk = stage.new_conversation()
     turn(
         stage,
         talk,
@@ -314,7 +314,7 @@ def waiting(stage: Stage) -> Told:
 class Asked:
     """A tool call that has no result yet: who asked, under which id, for what."""
 
-    by: str
+    line_id: str
     tool_use_id: str
     call: ToolCall
 
@@ -342,7 +342,7 @@ def ask_permission(stage: Stage, talk: Talk, tokens: int) -> Asked:
     say = "The old and the new password are both valid for ten minutes. Rotating staging now."
     blocks = [text_block(say), tool_block(tool_use_id, call)]
     asked_by = talk.answer(blocks, tokens, 190)[-1]
-    talk.remember()
+    talk.write_titles()
     return Asked(asked_by, tool_use_id, call)
 
 
@@ -350,15 +350,15 @@ def fork_of(parent: Stage, prompt: str, until: int) -> Story:
     """Return the story of a session that copied another one's history and went its own way."""
 
     def story(stage: Stage) -> Told:
-        talk = stage.talk()
-        talk.chain.note("mode", mode="normal")
-        talk.chain.note("atis-latch", atis="")
-        copied = [line for line in parent.sheet.lines if "uuid" in line]
+        talk = stage.new_conversation()
+        talk.chain.add_note("mode", mode="normal")
+        talk.chain.add_note("atis-latch", atis="")
+        copied = [line for line in parent.buffer.lines if "uuid" in line]
         for line in copied:
             own = line | {"sessionId": stage.origin.session_id}
             if "session_id" in own:
                 own["session_id"] = stage.origin.session_id
-            stage.sheet.line(own)
+            stage.buffer.line(own)
         answers = [line["message"]["usage"] for line in copied if line["type"] == "assistant"]
         last = answers[-1]
         talk.tokens = (
@@ -368,7 +368,7 @@ def fork_of(parent: Stage, prompt: str, until: int) -> Story:
         )
         talk.state = "measured"
         talk.chain.parent = copied[-1]["uuid"]
-        talk.opened = talk.has_tool_snapshot = True
+        talk.is_opened = talk.has_tool_snapshot = True
         turn(stage, talk, prompt, until, 2)
         return truth_of(talk)
 

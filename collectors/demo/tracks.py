@@ -52,15 +52,15 @@ PERMISSIONS = (
 class Part:
     """One growing session: its stage, its conversation, its entry in the registry."""
 
-    stage: Stage
-    talk: Talk
+    builder: Stage
+    conversation: Talk
     entry: Path | None
-    asked: Asked
+    pending: Asked
 
-    def status(self, status: str) -> None:
+    def update_status(self, status: str) -> None:
         """Say in the registry what the session is doing."""
         if self.entry is not None:
-            set_status(self.entry, status, self.stage.clock.at)
+            set_status(self.entry, status, self.builder.clock.at)
 
 
 Track = Callable[[Part], Iterator[None]]
@@ -68,32 +68,32 @@ Track = Callable[[Part], Iterator[None]]
 
 def climb(part: Part) -> Iterator[None]:
     """Fill the window step by step, compact at its end, go on."""
-    talk = part.talk
-    if part.asked.tool_use_id:
-        talk.tool_result(part.asked.tool_use_id, part.asked.call, part.asked.by)
+    talk = part.conversation
+    if part.pending.tool_use_id:
+        talk.tool_result(part.pending.tool_use_id, part.pending.call, part.pending.line_id)
         yield
     for prompt in cycle(PROMPTS):
         for _ in range(CALLS_A_TURN):
             if talk.tokens >= COMPACT_AT * talk.model.window:
                 how = Compaction("auto", texts.TAX_SUMMARY, AFTER_COMPACTION)
-                talk.compact(how, part.stage.shown)
+                talk.compact(how, part.builder.display_path)
                 yield
             yield from _exchange(part)
-        talk.answer([text_block(part.stage.closing())], talk.tokens + CLIMB, 220)
+        talk.answer([text_block(part.builder.closing())], talk.tokens + CLIMB, 220)
         talk.finish_turn(24.0)
-        talk.cost()
-        part.status("idle")
+        talk.write_cost()
+        part.update_status("idle")
         yield
         talk.prompt(prompt)
-        part.status("busy")
+        part.update_status("busy")
         yield
 
 
 def _exchange(part: Part) -> Iterator[None]:
-    talk = part.talk
+    talk = part.conversation
     # The first request after a compaction carries the system prompt again.
     base = max(talk.tokens, FIRST_TOKENS)
-    asked_by, tool_use_id, call = ask_tool(part.stage, talk, base + CLIMB)
+    asked_by, tool_use_id, call = ask_tool(part.builder, talk, base + CLIMB)
     yield
     talk.tool_result(tool_use_id, call, asked_by)
     yield
@@ -103,14 +103,14 @@ def lead(part: Part) -> Iterator[None]:
     """Launch agents, let them work, take their results, launch the next ones."""
     for number in cycle(range(len(LAUNCHES))):
         yield from _round(part, LAUNCHES[number])
-        part.talk.prompt(LAUNCHES[(number + 1) % len(LAUNCHES)].prompt)
-        part.status("busy")
+        part.conversation.prompt(LAUNCHES[(number + 1) % len(LAUNCHES)].prompt)
+        part.update_status("busy")
         yield
 
 
 def _round(part: Part, what: Launch) -> Iterator[None]:
-    talk = part.talk
-    started = launch(talk, what.tasks, what.say, talk.tokens + 1_700)
+    talk = part.conversation
+    started = launch(talk, what.tasks, what.announcement, talk.tokens + 1_700)
     yield
     runs: list[Working] = []
     for one in started:
@@ -120,32 +120,34 @@ def _round(part: Part, what: Launch) -> Iterator[None]:
     text = "Both are at work." if len(runs) > 1 else "It is at work."
     talk.answer([text_block(text)], talk.tokens + 900, 12)
     talk.finish_turn(6.0)
-    part.status("idle")
+    part.update_status("idle")
     yield
-    for _ in range(max(work.run.task.calls for work in runs)):
+    for _ in range(max(work.conversation.task.calls for work in runs)):
         for work in runs:
-            if work.run.calls < work.run.task.calls:
-                work.run.work(part.stage.remark(), part.stage.call(1_800))
+            if work.conversation.calls < work.conversation.task.calls:
+                work.conversation.write_tool_use(
+                    part.builder.next_remark(), part.builder.next_call(1_800)
+                )
                 yield
     for work in runs:
         yield from _return(part, work)
 
 
 def _return(part: Part, work: Working) -> Iterator[None]:
-    talk, run = part.talk, work.run
-    if run.task.sent_back is not None:
-        run.sent_back(run.task.sent_back)
+    talk, run = part.conversation, work.conversation
+    if run.task.rejected_result is not None:
+        run.write_rejected_result(run.task.rejected_result)
         yield
     run.finish()
-    replace_file(work.place.meta, meta_bytes(run.meta(talk.model.id), {"finished": True}))
+    replace_file(work.paths.meta, meta_bytes(run.meta(talk.model.id), {"finished": True}))
     yield
-    talk.notified(notification(talk, run), ", ".join(run.tools_used))
-    part.status("busy")
+    talk.write_notification(notification(talk, run), ", ".join(run.tools_used))
+    part.update_status("busy")
     yield
     reply = f"{run.task.description}: back. {verdict(run.task)}"
     talk.answer([text_block(reply)], talk.tokens + 1_500, 60)
     talk.finish_turn(5.0)
-    part.status("idle")
+    part.update_status("idle")
     yield
 
 
@@ -153,17 +155,17 @@ def _return(part: Part, work: Working) -> Iterator[None]:
 class Working:
     """An agent at work and where its files are."""
 
-    run: AgentRun
-    place: AgentFile
+    conversation: AgentRun
+    paths: AgentFile
 
 
 def begin(part: Part, one: Launched) -> Working:
     """Make an agent's files and write its first lines."""
-    talk = part.talk
-    place = agent_file(part.stage.transcript, one.agent_id)
-    part.stage.transcript.stat()  # a folder that somebody removed must not come back
+    talk = part.conversation
+    place = agent_file(part.builder.transcript, one.agent_id)
+    part.builder.transcript.stat()  # a folder that somebody removed must not come back
     write_file(place.transcript, b"")
-    chain = agent_chain(talk, one.agent_id, Appender(place.transcript), part.stage.clock)
+    chain = agent_chain(talk, one.agent_id, Appender(place.transcript), part.builder.clock)
     run = AgentRun(one.task, chain, one.tool_use_id, talk.totals)
     write_file(place.meta, meta_bytes(run.meta(talk.model.id), {}))
     run.begin(talk.prompt_id)
@@ -172,19 +174,19 @@ def begin(part: Part, one: Launched) -> Working:
 
 def wait(part: Part) -> Iterator[None]:
     """Get a permission, use it, and ask for the next one."""
-    talk, stage = part.talk, part.stage
-    asked = part.asked
+    talk, stage = part.conversation, part.builder
+    asked = part.pending
     for prompt in cycle(PERMISSIONS):
-        part.status("busy")
-        talk.tool_result(asked.tool_use_id, asked.call, asked.by)
+        part.update_status("busy")
+        talk.tool_result(asked.tool_use_id, asked.call, asked.line_id)
         yield
         talk.answer([text_block("Rotated, nothing was dropped.")], talk.tokens + 1_300, 40)
         talk.finish_turn(12.0)
-        part.status("idle")
+        part.update_status("idle")
         yield
         talk.prompt(prompt)
-        part.status("busy")
+        part.update_status("busy")
         yield
         asked = ask_permission(stage, talk, talk.tokens + 2_200)
-        part.status("waiting")
+        part.update_status("waiting")
         yield

@@ -14,15 +14,15 @@ UNCACHED = 6  # input tokens that no cache holds: the client sends next to nothi
 class Usage:
     """The four counts of one answer; their first three are the context."""
 
-    fresh: int
-    written: int
-    cached: int
+    uncached: int
+    cache_written: int
+    cache_read: int
     output: int
 
     @property
     def context(self) -> int:
         """Return how many tokens the model saw."""
-        return self.fresh + self.written + self.cached
+        return self.uncached + self.cache_written + self.cache_read
 
 
 def usage_for(tokens: int, before: int, output: int) -> Usage:
@@ -34,16 +34,16 @@ def usage_for(tokens: int, before: int, output: int) -> Usage:
 def current_usage(usage: Usage) -> Json:
     """Return the usage object as 2.1.329 writes it."""
     return {
-        "input_tokens": usage.fresh,
-        "cache_creation_input_tokens": usage.written,
-        "cache_read_input_tokens": usage.cached,
+        "input_tokens": usage.uncached,
+        "cache_creation_input_tokens": usage.cache_written,
+        "cache_read_input_tokens": usage.cache_read,
         "output_tokens": usage.output,
         "output_tokens_details": {"thinking_tokens": 0},
         "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
         "service_tier": "standard",
         "cache_creation": {
             "ephemeral_1h_input_tokens": 0,
-            "ephemeral_5m_input_tokens": usage.written,
+            "ephemeral_5m_input_tokens": usage.cache_written,
         },
         "inference_geo": "",
         "iterations": [],
@@ -54,11 +54,11 @@ def current_usage(usage: Usage) -> Json:
 
 def newer_usage(rounds: tuple[Usage, ...]) -> Json:
     """Return the usage object as 2.1.217 writes it: the top level is the sum of its rounds."""
-    written = sum(usage.written for usage in rounds)
+    written = sum(usage.cache_written for usage in rounds)
     return {
-        "input_tokens": sum(usage.fresh for usage in rounds),
+        "input_tokens": sum(usage.uncached for usage in rounds),
         "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": sum(usage.cached for usage in rounds),
+        "cache_read_input_tokens": sum(usage.cache_read for usage in rounds),
         "output_tokens": sum(usage.output for usage in rounds),
         "server_tool_use": {"web_search_requests": len(rounds) - 1, "web_fetch_requests": 0},
         "service_tier": "standard",
@@ -66,13 +66,13 @@ def newer_usage(rounds: tuple[Usage, ...]) -> Json:
         "inference_geo": "not_available",
         "iterations": [
             {
-                "input_tokens": usage.fresh,
+                "input_tokens": usage.uncached,
                 "output_tokens": usage.output,
-                "cache_read_input_tokens": usage.cached,
-                "cache_creation_input_tokens": usage.written,
+                "cache_read_input_tokens": usage.cache_read,
+                "cache_creation_input_tokens": usage.cache_written,
                 "cache_creation": {
                     "ephemeral_5m_input_tokens": 0,
-                    "ephemeral_1h_input_tokens": usage.written,
+                    "ephemeral_1h_input_tokens": usage.cache_written,
                 },
                 "type": "message",
             }
@@ -85,12 +85,12 @@ def newer_usage(rounds: tuple[Usage, ...]) -> Json:
 def older_usage(usage: Usage) -> Json:
     """Return the usage object as 2.1.45 writes it."""
     return {
-        "input_tokens": usage.fresh,
-        "cache_creation_input_tokens": usage.written,
-        "cache_read_input_tokens": usage.cached,
+        "input_tokens": usage.uncached,
+        "cache_creation_input_tokens": usage.cache_written,
+        "cache_read_input_tokens": usage.cache_read,
         "cache_creation": {
             "ephemeral_5m_input_tokens": 0,
-            "ephemeral_1h_input_tokens": usage.written,
+            "ephemeral_1h_input_tokens": usage.cache_written,
         },
         "output_tokens": usage.output,
         "service_tier": "standard",
@@ -102,19 +102,21 @@ def older_usage(usage: Usage) -> Json:
 class Totals:
     """The running totals that a session writes as its cost state."""
 
-    start: int
+    started_ms: int
     by_model: dict[str, list[int]] = field(default_factory=dict)
 
     def count(self, model: Model, usage: Usage) -> None:
         """Add one answer."""
         sums = self.by_model.setdefault(model.id, [0, 0, 0, 0])
-        for place, value in enumerate((usage.fresh, usage.output, usage.cached, usage.written)):
+        for place, value in enumerate(
+            (usage.uncached, usage.output, usage.cache_read, usage.cache_written)
+        ):
             sums[place] += value
 
     def line(self, session_id: str, clock: Clock) -> Json:
         """Return the cost-state line of this moment."""
         models = {name: self._model(name, sums) for name, sums in self.by_model.items()}
-        lasted = max(0, millis(clock.at) - self.start)
+        lasted = max(0, millis(clock.at) - self.started_ms)
         return {
             "type": "cost-state",
             "sessionId": session_id,
@@ -125,14 +127,18 @@ class Totals:
             "totalLinesAdded": 0,
             "totalLinesRemoved": 0,
             "totalDuration": lasted,
-            "startTime": self.start,
+            "startTime": self.started_ms,
             "modelUsage": models,
             "hasUnknownModelCost": False,
         }
 
     def _model(self, name: str, sums: list[int]) -> Json:
         fresh, output, cached, written = sums
-        cost = (fresh + output * 5 + cached / 10 + written * 1.25) * MODELS[name].rate / 1_000_000
+        cost = (
+            (fresh + output * 5 + cached / 10 + written * 1.25)
+            * MODELS[name].usd_per_million
+            / 1_000_000
+        )
         return {
             "inputTokens": fresh,
             "outputTokens": output,

@@ -23,9 +23,9 @@ EVENT = timedelta(milliseconds=120)  # one event's lines are stamped within so m
 WAIT_TURNS = (41, 45, 49, 53)  # the steps of a round in which the waiting session moves
 ROUND = 60  # steps; the waiting session waits for most of them
 TRACKS: dict[str, tuple[scenarios.Scenario, Track]] = {
-    scenarios.CLIMBER.cast.title: (scenarios.CLIMBER, climb),
-    scenarios.LAUNCHER.cast.title: (scenarios.LAUNCHER, lead),
-    scenarios.WAITING.cast.title: (scenarios.WAITING, wait),
+    scenarios.CLIMBER.spec.title: (scenarios.CLIMBER, climb),
+    scenarios.LAUNCHER.spec.title: (scenarios.LAUNCHER, lead),
+    scenarios.WAITING.spec.title: (scenarios.WAITING, wait),
 }
 
 
@@ -81,7 +81,7 @@ class DemoWriter:
 
     def _open(self, session: DemoSession) -> Playing:
         scenario, track = TRACKS[session.title]
-        found = resume(session, scenario.cast, self._rng)
+        found = resume(session, scenario.spec, self._rng)
         entry = find_entry(self._folder.root / "sessions", session.session_id)
-        part = Part(found.stage, found.talk, entry, found.asked)
-        return Playing(found.stage.clock, track(part))
+        part = Part(found.builder, found.conversation, entry, found.pending)
+        return Playing(found.builder.clock, track(part))

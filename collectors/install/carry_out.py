@@ -48,7 +48,7 @@ def _check_plugin(plan: Plan) -> None:
 
 def _write(plan: Plan, store: Path) -> Path | None:
     records = Records(store, plan.file.real)
-    backup = records.backup(plan.file.data) if plan.file.data is not None else None
+    backup = records.save_backup(plan.file.data) if plan.file.data is not None else None
     _back_up_edited(plan, records)
     try:
         if plan.plugin_after:
@@ -61,25 +61,25 @@ def _write(plan: Plan, store: Path) -> Path | None:
     gone = {name: b"" for name in plan.plugin_before if name not in plan.plugin_after}
     if gone:
         remove_plugin(plan.folder, gone)
-    original = None if plan.original is None else records.backup(plan.original)
+    original = None if plan.original is None else records.save_backup(plan.original)
     if plan.receipt is not None:
-        records.keep(msgspec.structs.replace(plan.receipt, original=original))
+        records.write_receipt(msgspec.structs.replace(plan.receipt, original=original))
     else:
-        records.forget()
+        records.remove_receipt()
         for folder in plan.made_folders:
             with suppress(OSError):  # somebody else uses it by now
                 Path(folder).rmdir()
-    records.thin({original, backup})
-    return records.path(backup) if backup else None
+    records.prune_backups({original, backup})
+    return records.backup_path(backup) if backup else None
 
 
 def _back_up_edited(plan: Plan, records: Records) -> None:
     """Keep what a person may have changed in the plugin's files."""
-    receipt = records.receipt()
+    receipt = records.read_receipt()
     known = receipt.files if receipt else {}
     for name, data in plan.plugin_before.items():
         if plan.plugin_after.get(name) != data and known.get(name) != sha256(data):
-            records.backup(data)
+            records.save_backup(data)
 
 
 def _give_plugin_back(plan: Plan) -> None:

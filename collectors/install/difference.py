@@ -49,11 +49,23 @@ def compare(
     added = [_hook(*each) for each in _ordered(after, new - old)]
     removed = [_hook(*each) for each in _ordered(before, old - new)]
     kept = [_hook(*each) for each in _ordered(after, old & new)]
-    if before.line == after.line:
-        kept += [f"status line: {without_secrets(after.line)}"] if after.line else []
+    if before.status_command == after.status_command:
+        kept += (
+            [f"status line: {without_secrets(after.status_command)}"]
+            if after.status_command
+            else []
+        )
     else:
-        added += [f"status line: {without_secrets(after.line)}"] if after.line else []
-        removed += [f"status line: {without_secrets(before.line)}"] if before.line else []
+        added += (
+            [f"status line: {without_secrets(after.status_command)}"]
+            if after.status_command
+            else []
+        )
+        removed += (
+            [f"status line: {without_secrets(before.status_command)}"]
+            if before.status_command
+            else []
+        )
     return tuple(added), tuple(removed), tuple(kept)
 
 

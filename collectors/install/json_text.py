@@ -75,7 +75,7 @@ class Document:
 
     text: str
     root: Node
-    is_plain: bool
+    is_strict: bool
     """It has neither comments nor trailing commas."""
 
 

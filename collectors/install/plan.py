@@ -50,7 +50,7 @@ class Plan:
     plugin_after: Mapping[str, bytes]
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What a person should know before saying yes."""
     original: bytes | None = None
@@ -66,34 +66,34 @@ class Plan:
         return self.after == self.file.data and self.plugin_after == self.plugin_before
 
 
-def plan_install(place: Place, config_dir: Path, wanted: Wanted) -> Plan:
+def plan_install(location: Place, config_dir: Path, options: Wanted) -> Plan:
     """Say what an installation would do.
 
     Raises NotSafeError where it would not be safe, OSError where something cannot be read.
     """
-    if wanted.as_plugin and place.scope is not SettingsScope.USER:
+    if options.as_plugin and location.scope is not SettingsScope.USER:
         raise NotSafeError("a plugin is for all of a user's projects: give --as hooks here")
-    now = _Now(place, config_dir, wanted.store)
-    made = handlers(wanted)
+    now = _Now(location, config_dir, options.store)
+    made = handlers(options)
     try:
-        text = with_hooks(now.text, {} if wanted.as_plugin else made)
-        text = _line_of(text, wanted)
+        text = with_hooks(now.text, {} if options.as_plugin else made)
+        text = _line_of(text, options)
     except NotSafeError as error:
-        raise NotSafeError(f"{place.settings} {error}") from error
+        raise NotSafeError(f"{location.settings} {error}") from error
     if now.file.data is None and not read_settings(text).value:
         after = None
     elif read_settings(text).value == now.settings.value:
         after = now.file.data
     else:
         after = text.encode()
-    plugin = plugin_copy.plugin_files(wanted.store, made) if wanted.as_plugin else {}
+    plugin = plugin_copy.plugin_files(options.store, made) if options.as_plugin else {}
     original = now.original()
     receipt = Receipt(
         settings=str(now.file.real),
         version=__version__,
         at_ms=time.time_ns() // 1_000_000,
-        form=PLUGIN if wanted.as_plugin else PLAIN,
-        features=wanted.features,
+        form=PLUGIN if options.as_plugin else PLAIN,
+        features=options.features,
         original=None,
         after=sha256(after) if after is not None else "",
         made_folders=now.made_folders(plugin, after),
@@ -102,12 +102,12 @@ def plan_install(place: Place, config_dir: Path, wanted: Wanted) -> Plan:
     return now.plan(after, plugin, original, receipt)
 
 
-def plan_uninstall(place: Place, config_dir: Path, store: Path) -> Plan:
+def plan_uninstall(location: Place, config_dir: Path, store: Path) -> Plan:
     """Say what taking ctxtop out would do; raises as plan_install does.
 
     Where nothing else changed, the settings are as they were, byte for byte.
     """
-    now = _Now(place, config_dir, store)
+    now = _Now(location, config_dir, store)
     return now.plan(now.original(), {}, None, None)
 
 
@@ -117,7 +117,7 @@ class _Now:
     def __init__(self, place: Place, config_dir: Path, store: Path) -> None:
         self.file: Final = read_settings_file(place.settings, place.roots)
         self.records: Final = Records(store, self.file.real)
-        self.receipt: Final = self.records.receipt()
+        self.receipt: Final = self.records.read_receipt()
         self.folder: Final = plugin_copy.plugin_folder(config_dir)
         self.skills = self.folder.parent
         self.plugin: Mapping[str, bytes] = {}
@@ -148,7 +148,7 @@ class _Now:
         if receipt and receipt.after == (sha256(data) if data is not None else ""):
             if receipt.original is None:
                 return None
-            kept = self.records.read(receipt.original)
+            kept = self.records.read_backup(receipt.original)
             if kept is not None:
                 return kept
         if data is None:
@@ -178,8 +178,8 @@ class _Now:
             plugin_after=plugin,
             added=(*added, *self._files(wanted - there | changed)),
             removed=(*removed, *self._files(there - wanted)),
-            kept=kept,
-            notes=tuple(self._notes(receipt, will.line)),
+            unchanged=kept,
+            notes=tuple(self._notes(receipt, will.status_command)),
             original=original,
             receipt=receipt,
             made_folders=self.receipt.made_folders if self.receipt else (),
@@ -191,7 +191,7 @@ class _Now:
     def _before_ctxtop(self) -> Mapping[str, object]:
         if self.receipt and self.receipt.original:
             try:
-                kept = self.records.read(self.receipt.original)
+                kept = self.records.read_backup(self.receipt.original)
                 return read_settings(decode_text(kept or b"")).value
             except (JsonTextError, NotSafeError):
                 return {}
@@ -205,7 +205,7 @@ class _Now:
             return notes
         if receipt.form == PLUGIN and self.folder.parent.is_symlink():
             notes.append(f"{self.folder.parent} is a link: the plugin is put into {self.skills}")
-        if not self.settings.is_plain:
+        if not self.settings.is_strict:
             notes.append(
                 f"{path} has comments or trailing commas: Claude Code ignores the whole file"
                 " until they are out"
@@ -214,12 +214,12 @@ class _Now:
             notes.append(f"{path} has disableAllHooks: no hook runs until it is out")
         if self.scope is SettingsScope.PROJECT:
             notes.append("the commands name this machine's files: --scope local is not shared")
-        if self.scope is not SettingsScope.USER and line and not self.settings.line:
+        if self.scope is not SettingsScope.USER and line and not self.settings.status_command:
             notes.append("in this project the status line of your own settings is not shown")
         return notes
 
 
-def _line_of(text: str, wanted: Wanted) -> str:
-    if wanted.status_line:
-        return with_line(text, lambda wrapped: statusline_command(wanted.store, wrapped))
+def _line_of(text: str, options: Wanted) -> str:
+    if options.status_line:
+        return with_line(text, lambda wrapped: statusline_command(options.store, wrapped))
     return without_line(text)

@@ -57,7 +57,7 @@ class Records:
         mark = hashlib.blake2b(str(settings).encode("utf-8", "surrogateescape"), digest_size=6)
         self._folder: Final = install_folder(store) / mark.hexdigest()
 
-    def receipt(self) -> Receipt | None:
+    def read_receipt(self) -> Receipt | None:
         """Read the receipt; None where there is none that can be read as one."""
         try:
             with open_regular(self._folder / _RECEIPT) as file:
@@ -65,38 +65,38 @@ class Records:
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
-    def backup(self, data: bytes) -> str:
+    def save_backup(self, data: bytes) -> str:
         """Keep bytes, under a name of their time and hash; give the name."""
         digest = sha256(data)
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         for path in self._backups():
-            if path.stem.endswith(digest[:12]) and self.read(path.name) == data:
+            if path.stem.endswith(digest[:12]) and self.read_backup(path.name) == data:
                 return path.name
         name = f"{moment}-{digest[:12]}.json"
-        write_new(self.path(name), data)
+        write_new(self.backup_path(name), data)
         return name
 
-    def path(self, backup: str) -> Path:
+    def backup_path(self, backup: str) -> Path:
         """Name the file of a backup."""
         return self._folder / _BACKUPS / backup
 
-    def read(self, backup: str) -> bytes | None:
+    def read_backup(self, backup: str) -> bytes | None:
         """Read a backup; None where it is gone."""
         try:
-            with open_regular(self.path(backup)) as file:
+            with open_regular(self.backup_path(backup)) as file:
                 return file.read()
         except FileNotFoundError:
             return None
 
-    def keep(self, receipt: Receipt) -> None:
+    def write_receipt(self, receipt: Receipt) -> None:
         """Write the receipt."""
         write_new(self._folder / _RECEIPT, msgspec.json.format(msgspec.json.encode(receipt)))
 
-    def forget(self) -> None:
+    def remove_receipt(self) -> None:
         """Remove the receipt; the backups stay for a person to look at."""
         (self._folder / _RECEIPT).unlink(missing_ok=True)
 
-    def thin(self, needed: Container[str | None]) -> None:
+    def prune_backups(self, needed: Container[str | None]) -> None:
         """Remove old backups, but none that is needed for a way back."""
         for path in self._backups()[:-KEPT]:
             if path.name not in needed:

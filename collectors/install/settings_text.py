@@ -29,7 +29,7 @@ class Hook:
     path: Path
     event: str
     command: str
-    own: Own | None
+    own_command: Own | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Settings:
     """What a settings file says of hooks and of the status line."""
 
     hooks: tuple[Hook, ...]
-    line: str | None
+    status_command: str | None
     """The status line's command."""
-    own_line: Own | None
-    is_plain: bool
+    own_status_command: Own | None
+    is_strict: bool
     """False where the client ignores the file, as it has comments or trailing commas."""
     value: dict[str, Any]
 
@@ -49,7 +49,7 @@ def read_settings(text: str) -> Settings:
     """Find hooks and status line; raises JsonTextError, or NotSafeError for another form."""
     if not text.removeprefix(BOM).strip():
         # The client takes an empty file for one without settings.
-        return Settings((), None, None, is_plain=True, value={})
+        return Settings((), None, None, is_strict=True, value={})
     document = read_text(text)
     value = document.root.value
     if not isinstance(value, dict):
@@ -57,14 +57,14 @@ def read_settings(text: str) -> Settings:
     line = _text(_dict(value.get(STATUS_LINE)).get("command"))
     return Settings(
         hooks=tuple(_hooks(value)),
-        line=line,
-        own_line=read_command(line) if line else None,
-        is_plain=document.is_plain,
+        status_command=line,
+        own_status_command=read_command(line) if line else None,
+        is_strict=document.is_strict,
         value=value,
     )
 
 
-def with_hooks(text: str, wanted: Mapping[str, Handler]) -> str:
+def with_hooks(text: str, handlers: Mapping[str, Handler]) -> str:
     """Let our hooks be those that are wanted; whatever else is there stays as it is.
 
     A hook of ours that a person moved or gave another timeout stays where and as it is,
@@ -73,14 +73,14 @@ def with_hooks(text: str, wanted: Mapping[str, Handler]) -> str:
     """
     text = _written(text)
     settings = read_settings(text)
-    _check_form(settings.value, wanted)
-    first = {hook.event: hook for hook in reversed(settings.hooks) if hook.own}
+    _check_form(settings.value, handlers)
+    first = {hook.event: hook for hook in reversed(settings.hooks) if hook.own_command}
     for event, hook in first.items():
-        if event in wanted and hook.command != wanted[event]["command"]:
-            text = replace(text, (*hook.path, "command"), wanted[event]["command"])
-    kept = {hook.path for event, hook in first.items() if event in wanted}
+        if event in handlers and hook.command != handlers[event]["command"]:
+            text = replace(text, (*hook.path, "command"), handlers[event]["command"])
+    kept = {hook.path for event, hook in first.items() if event in handlers}
     text = _without(text, lambda hook: hook.path not in kept, {})
-    for event, handler in wanted.items():
+    for event, handler in handlers.items():
         if event not in first:
             text = _with_group(text, event, {"hooks": [handler]})
     return text
@@ -91,7 +91,7 @@ def without_hooks(text: str, original: Mapping[str, Any]) -> str:
     return _without(text, lambda _: True, original)
 
 
-def with_line(text: str, wanted: Callable[[str | None], str]) -> str:
+def with_line(text: str, make_command: Callable[[str | None], str]) -> str:
     """Let the status line be ours; one that is there is wrapped, with all that it has besides.
 
     `wanted` writes our command from the one that it is to run. Raises NotSafeError where
@@ -100,18 +100,22 @@ def with_line(text: str, wanted: Callable[[str | None], str]) -> str:
     text = _written(text)
     settings = read_settings(text)
     if STATUS_LINE not in settings.value:
-        return put(text, (STATUS_LINE,), {"type": "command", "command": wanted(None)})
+        return put(text, (STATUS_LINE,), {"type": "command", "command": make_command(None)})
     line = _dict(settings.value[STATUS_LINE])
-    if settings.line is None or line.get("type", "command") != "command":
+    if settings.status_command is None or line.get("type", "command") != "command":
         raise NotSafeError("has a status line that is no command: leave it with --no-statusline")
-    wrapped = settings.own_line.wrapped if settings.own_line else settings.line
-    command = wanted(wrapped)
-    return text if command == settings.line else replace(text, _LINE_COMMAND, command)
+    wrapped = (
+        settings.own_status_command.wrapped
+        if settings.own_status_command
+        else settings.status_command
+    )
+    command = make_command(wrapped)
+    return text if command == settings.status_command else replace(text, _LINE_COMMAND, command)
 
 
 def without_line(text: str) -> str:
     """Give the status line back to the command that ours runs, or take it out."""
-    line = read_settings(text).own_line
+    line = read_settings(text).own_status_command
     if line is None:
         return text
     if line.wrapped is None:
@@ -131,10 +135,10 @@ def _hooks(value: dict[str, Any]) -> list[Hook]:
     return found
 
 
-def _check_form(value: dict[str, Any], wanted: Mapping[str, Handler]) -> None:
+def _check_form(value: dict[str, Any], handlers: Mapping[str, Handler]) -> None:
     if not isinstance(value.get(HOOKS, {}), dict):
         raise NotSafeError(f"has {HOOKS} that are no JSON object: correct them")
-    for event in wanted:
+    for event in handlers:
         if not isinstance(_dict(value.get(HOOKS)).get(event, []), list):
             raise NotSafeError(f"has {HOOKS}.{event} that is no list: correct it")
 
@@ -145,10 +149,10 @@ def _with_group(text: str, event: str, group: dict[str, Any]) -> str:
     return append(text, (HOOKS, event), group)
 
 
-def _without(text: str, unwanted: Callable[[Hook], bool], original: Mapping[str, Any]) -> str:
+def _without(text: str, is_unwanted: Callable[[Hook], bool], original: Mapping[str, Any]) -> str:
     """Take hooks of ours out, the last one first: the paths of the others stay right."""
     for hook in reversed(read_settings(text).hooks):
-        if hook.own and unwanted(hook):
+        if hook.own_command and is_unwanted(hook):
             text = _without_one(text, hook.path, original)
     return text
 

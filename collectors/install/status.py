@@ -53,7 +53,7 @@ class Installed:
     path: Path
     """The file that names it."""
     command: str
-    own: Own
+    own_command: Own
     problem: str | None
 
 
@@ -76,20 +76,20 @@ class Status:
         return State.FAULTY if self.problems else State.CLEAN
 
 
-def read_status(places: Sequence[Place], config_dir: Path, store: Path, managed: Path) -> Status:
+def read_status(locations: Sequence[Place], config_dir: Path, store: Path, managed: Path) -> Status:
     """Look at the settings files and at the plugin; nothing is written.
 
     `managed` is the administrator's folder. What cannot be read is among the problems.
     """
     reader = _Reader(store)
-    read = [(place, settings) for place in places if (settings := reader.settings(place))]
+    read = [(place, settings) for place in locations if (settings := reader.settings(place))]
     folder = plugin_copy.plugin_folder(config_dir)
     plugin = reader.plugin(folder)
     hooks = [one for place, settings in read for one in reader.hooks(place, settings)]
     if plugin is not None:
         text = plugin_copy.hooks_text(plugin)
-        hooks += reader.hooks_of(SettingsScope.USER, folder / plugin_copy.HOOKS, text)
-    lines = [one for place, settings in read if (one := reader.line(place, settings))]
+        hooks += reader.plugin_hooks(SettingsScope.USER, folder / plugin_copy.HOOKS, text)
+    lines = [one for place, settings in read if (one := reader.status_line(place, settings))]
     problems = [*reader.problems, *(one.problem for one in [*hooks, *lines] if one.problem)]
     if hooks or plugin is not None:
         problems += _events(hooks)
@@ -120,8 +120,10 @@ class _Reader:
         except (JsonTextError, NotSafeError) as error:
             self.problems.append(_told(place.settings, error))
         else:
-            is_used = settings.own_line or any(hook.own for hook in settings.hooks)
-            if is_used and not settings.is_plain:
+            is_used = settings.own_status_command or any(
+                hook.own_command for hook in settings.hooks
+            )
+            if is_used and not settings.is_strict:
                 self.problems.append(
                     f"{place.settings} has comments or trailing commas: Claude Code ignores it"
                 )
@@ -140,21 +142,23 @@ class _Reader:
 
     def hooks(self, place: Place, settings: Settings) -> Iterable[Installed]:
         for hook in settings.hooks:
-            if hook.own:
+            if hook.own_command:
                 yield self._installed(place.scope, place.settings, hook.event, hook.command)
 
-    def hooks_of(self, scope: SettingsScope, path: Path, text: str) -> list[Installed]:
+    def plugin_hooks(self, scope: SettingsScope, path: Path, text: str) -> list[Installed]:
         try:
             found = read_settings(text).hooks
         except (JsonTextError, NotSafeError) as error:
             self.problems.append(_told(path, error))
             return []
-        return [self._installed(scope, path, one.event, one.command) for one in found if one.own]
+        return [
+            self._installed(scope, path, one.event, one.command) for one in found if one.own_command
+        ]
 
-    def line(self, place: Place, settings: Settings) -> Installed | None:
-        if settings.line is None or settings.own_line is None:
+    def status_line(self, place: Place, settings: Settings) -> Installed | None:
+        if settings.status_command is None or settings.own_status_command is None:
             return None
-        return self._installed(place.scope, place.settings, "", settings.line)
+        return self._installed(place.scope, place.settings, "", settings.status_command)
 
     def _installed(self, scope: SettingsScope, path: Path, event: str, command: str) -> Installed:
         found = read_command(command)

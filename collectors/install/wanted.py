@@ -51,15 +51,15 @@ class Wanted:
     status_line: bool = False
 
 
-def handlers(wanted: Wanted) -> dict[str, Handler]:
+def handlers(options: Wanted) -> dict[str, Handler]:
     """Write the handler of each event that is to have one."""
-    answered = {event for name in wanted.features for event in FEATURES[name]}
+    answered = {event for name in options.features for event in FEATURES[name]}
     events = [*RECORDED, *sorted(answered.difference(RECORDED))]
-    return {event: _handler(wanted, event) for event in events}
+    return {event: _handler(options, event) for event in events}
 
 
-def _handler(wanted: Wanted, event: str) -> Handler:
-    features = tuple(name for name in wanted.features if event in FEATURES[name])
-    command = hook_command(wanted.store, event, features)
+def _handler(options: Wanted, event: str) -> Handler:
+    features = tuple(name for name in options.features if event in FEATURES[name])
+    command = hook_command(options.store, event, features)
     handler: Handler = {"type": "command", "command": command}
     return handler if event in WITHOUT_TIMEOUT else handler | {"timeout": TIMEOUT_S}

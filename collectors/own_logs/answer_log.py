@@ -34,7 +34,7 @@ _given: Final = msgspec.json.Decoder(_Given)
 def read_answers(lines: Iterable[RawLine], at: int) -> LogFacts:
     """Read records; `at` stands in for a time that is missing."""
     items, bad = read_records(lines, lambda offset, line: _read(offset, line, at))
-    return LogFacts(answers=tuple(items), bad=tuple(bad))
+    return LogFacts(answer_items=tuple(items), bad=tuple(bad))
 
 
 def _read(offset: int, line: bytes, at: int) -> AnswerItem:

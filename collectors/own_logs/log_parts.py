@@ -38,7 +38,7 @@ class FoundPart(msgspec.Struct, frozen=True):
     """A file of a log, and what the folder says of it."""
 
     path: Path
-    rotated: bool
+    is_rotated: bool
     size: int
     mtime_ns: int
 
@@ -58,7 +58,7 @@ def find_parts(folder: Path, log: Log) -> list[FoundPart]:
             found = [part for entry in entries if (part := _part(entry, log))]
     except FileNotFoundError:
         return []
-    return sorted(found, key=lambda part: (not part.rotated, part.path.name))
+    return sorted(found, key=lambda part: (not part.is_rotated, part.path.name))
 
 
 def _part(entry: os.DirEntry[str], log: Log) -> FoundPart | None:

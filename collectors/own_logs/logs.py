@@ -46,12 +46,12 @@ class LogReader:
     """Brings the store up to date with its logs; it belongs to the collector's thread."""
 
     def __init__(
-        self, writer: Writer, report: Callable[[Trouble], None], ease: Callable[[str], None]
+        self, writer: Writer, report: Callable[[Trouble], None], resolve: Callable[[str], None]
     ) -> None:
         self.folder: Final = logs_of(writer.path)
         self._writer: Final = LogWriter(writer)
         self._report: Final = report
-        self._ease: Final = ease
+        self._resolve: Final = resolve
         self._known = self._writer.parts()
         self._read = {
             (log, (part.name, tail.size, tail.mtime_ns))
@@ -67,13 +67,13 @@ class LogReader:
             except OSError as error:
                 self._report(unreadable(str(self.folder), error))
                 continue
-            self._ease(str(self.folder))
+            self._resolve(str(self.folder))
             for part in found:
-                touched |= self._take(log, part)
+                touched |= self._read_if_changed(log, part)
             self._remove(log, found)
         return touched
 
-    def _take(self, log: Log, found: FoundPart) -> set[str]:
+    def _read_if_changed(self, log: Log, found: FoundPart) -> set[str]:
         if (log, found.key) in self._read:
             return set()
         place = str(found.path)
@@ -88,7 +88,7 @@ class LogReader:
             # Another ctxtop was faster: what it stored is what we would have.
             self._known = self._writer.parts()
             return set()
-        self._ease(place)
+        self._resolve(place)
         return touched
 
     def _read_part(self, log: Log, found: FoundPart) -> set[str]:
@@ -112,22 +112,22 @@ class LogReader:
                     before = TailState()
                     continue
                 facts = _DECODERS[log](lines_of(read.block), read.after.mtime_ns // 1_000_000)
-                facts = replace(facts, bad=facts.bad + read.bad)
+                facts = replace(facts, bad=facts.bad + read.bad_lines)
                 self._writer.append(part, before, read.after, facts)
                 touched |= _sessions(facts)
                 before = read.after
                 self._known[log, mark] = (part, before)
-                if not read.more:
+                if not read.has_more:
                     self._read.add((log, (part.name, before.size, before.mtime_ns)))
                     return touched
 
     def _remove(self, log: Log, found: Iterable[FoundPart]) -> None:
         """Remove renamed files that were read, long after anybody can write into them."""
         now = time.time()
-        read = [part for part in found if part.rotated and (log, part.key) in self._read]
+        read = [part for part in found if part.is_rotated and (log, part.key) in self._read]
         for part in read:
             if now - part.mtime_ns / 1e9 > LATE_S:
-                self._close(log, part)
+                self._set_rest_aside(log, part)
         for part in done_with(read, now):
             try:
                 part.path.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ class LogReader:
                 what = f"cannot be removed ({error.strerror})"
                 self._report(Trouble(str(part.path), what, "it was read; remove it yourself"))
 
-    def _close(self, log: Log, found: FoundPart) -> None:
+    def _set_rest_aside(self, log: Log, found: FoundPart) -> None:
         """Set the rest of a file aside that nobody will complete."""
         for part, tail in list(self._known.values()):
             if part.log is log and part.name == found.path.name and tail.offset < found.size:
@@ -153,5 +153,5 @@ def logs_of(store: Path) -> Path:
 def _sessions(facts: LogFacts) -> set[str]:
     named = {event.session_id for event in facts.events if event.session_id}
     named |= {snapshot.session_id for snapshot in facts.snapshots}
-    named |= {item.session_id for item in facts.answers}
+    named |= {item.session_id for item in facts.answer_items}
     return named | {measured.session_id for measured in facts.measurements}

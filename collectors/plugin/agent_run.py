@@ -62,10 +62,10 @@ def was_blocked(transcript: Path) -> bool:
         )
 
 
-def holds(transcript: Path, mark: bytes) -> bool:
+def holds(transcript: Path, text: bytes) -> bool:
     """Say whether any line holds a text, as a grep does; raises OSError or UnknownRunError."""
     with _opened(transcript) as file:
-        return bool(_lines_with(file, mark))
+        return bool(_lines_with(file, text))
 
 
 def last_words(transcript: Path) -> str | None:

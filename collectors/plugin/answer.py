@@ -40,10 +40,10 @@ class _TooLongError(Exception):
     """The answers took longer than the client should wait."""
 
 
-def answer(store: str, event: str, given: bytes, features: Iterable[str]) -> None:
+def answer(store: str, event: str, data: bytes, features: Iterable[str]) -> None:
     """Print what the features say of an event. Never raises."""
     try:
-        fields = decode(given.decode("utf-8", "replace").strip())
+        fields = decode(data.decode("utf-8", "replace").strip())
         if fields is None:
             # The log says that it was no JSON.
             return
@@ -85,7 +85,7 @@ def words_for(call: Call, replies: Iterable[Reply]) -> str:
     hook's whole command in front of the reason. Seen in 2.1.329.
     """
     replies = list(replies)
-    if block := _joined(reply.block for reply in replies):
+    if block := _joined(reply.block_reason for reply in replies):
         if call.event not in BLOCKING:
             raise ValueError(f"nothing may be held up at {call.event}")
         return encode({"decision": "block", "reason": block})

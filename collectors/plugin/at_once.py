@@ -45,13 +45,13 @@ def store_at_once(path: Path) -> Iterator[sqlite3.Connection | None]:
         yield connection
 
 
-def policy_at_once(given: Mapping[str, Any]) -> Policy:
+def policy_at_once(fields: Mapping[str, Any]) -> Policy:
     """Resolve the policy by which a hook acts; its environment is the client's own.
 
     `given` is what the client told the hook.
     """
-    folder = project_root(given)
+    folder = project_root(fields)
     sources = PolicySources((), dict(os.environ), user_file(), trust_file())
     files = PolicyFiles(sources)
-    files.look([folder] if folder else [])
-    return files.policies.acting.of(folder)
+    files.refresh([folder] if folder else [])
+    return files.policies.acting.for_project(folder)

@@ -15,7 +15,7 @@ class Call:
     """What the client told the hook, and where this ctxtop keeps what it read."""
 
     event: str
-    given: Mapping[str, Any]
+    fields: Mapping[str, Any]
     """The event's fields as they came, of no type that can be relied on."""
     store: Path
     """May not be there, be behind, or be held by another process: read it, never write it."""
@@ -28,5 +28,5 @@ class Reply:
 
     context: str = ""
     """Handed to the model as additional context; to a compaction's summariser as plain text."""
-    block: str = ""
+    block_reason: str = ""
     """Why the agent may not stop yet."""

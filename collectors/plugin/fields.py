@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def text_of(given: Mapping[str, Any], name: str) -> str:
+def text_of(fields: Mapping[str, Any], name: str) -> str:
     """Give a field that is a text, else the empty one."""
-    value = given.get(name)
+    value = fields.get(name)
     return value if isinstance(value, str) else ""
 
 
-def transcript_of(given: Mapping[str, Any]) -> Path | None:
+def transcript_of(fields: Mapping[str, Any]) -> Path | None:
     """Name the session's transcript; None where the client named none that could be one."""
-    path = text_of(given, "transcript_path")
+    path = text_of(fields, "transcript_path")
     return Path(path) if path.endswith(".jsonl") and "\0" not in path else None

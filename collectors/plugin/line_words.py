@@ -15,25 +15,25 @@ _USED: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input
 _LARGE: Final = "[1m]"
 
 
-def status_line(status: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+def status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
     """Say in one line what the client tells of a session, and what the reader kept of it.
 
     The client's own numbers are the newest. What was kept holds for the model and window
     that it was worked out for; a forecast is brought up to now by what was added since.
     """
-    told = _fields(status, "context_window")
+    told = _fields(snapshot, "context_window")
     window = _count(told.get("context_window_size"))
-    if kept.get("window_source") == "policy" or window is None:
-        window = _count(kept.get("window_tokens")) or window
+    if saved.get("window_source") == "policy" or window is None:
+        window = _count(saved.get("window_tokens")) or window
     used = _used(_fields(told, "current_usage"))
     sign = ""
-    if used is None and kept.get("context_state") == "estimated":
+    if used is None and saved.get("context_state") == "estimated":
         # After a compaction the client says nothing until the next answer.
-        used, sign = _count(kept.get("context_tokens")), "≈"
+        used, sign = _count(saved.get("context_tokens")), "≈"
     parts = [_fill(used, window, sign)]
-    if _is_for(kept, _fields(status, "model").get("id"), window):
-        parts.append(_trigger(used, kept))
-    parts.append(_agents(_count(kept.get("agents_noncompliant"))))
+    if _is_for(saved, _fields(snapshot, "model").get("id"), window):
+        parts.append(_trigger(used, saved))
+    parts.append(_agents(_count(saved.get("agents_noncompliant"))))
     return " · ".join(part for part in parts if part)
 
 

@@ -93,10 +93,10 @@ def older_faults(path: str) -> str:
     return f"{path}.fault.old"
 
 
-def record(path: str, event: str, given: bytes) -> str | None:
+def record(path: str, event: str, data: bytes) -> str | None:
     """Append what the client gave; give back None, or in words why that failed."""
     try:
-        _append(path, _line(event, given))
+        _append(path, _line(event, data))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         return note_fault(path, f"{type(error).__name__}: {error}")
     return None

@@ -106,22 +106,22 @@ def take(store: str, session_id: str) -> dict[str, Any]:
     return {}
 
 
-def finish(store: str, ended: dict[str, Any]) -> None:
+def finish(store: str, outcome: dict[str, Any]) -> None:
     """Keep how a request ended; raises ValueError where that is not said."""
     exchange.check_folders(store)
-    session_id, request = str(ended["session_id"]), str(ended["request"])
-    if ended.get("state") not in STATES:
+    session_id, request = str(outcome["session_id"]), str(outcome["request"])
+    if outcome.get("state") not in STATES:
         raise ValueError("no state of a request")
     result = {
         "session_id": session_id,
         "request": request,
         "at": exchange.now_ms(),
         "via": "plugin",
-        "state": ended["state"],
-        "why": str(ended.get("why") or "")[:TEXT_CHARS] or None,
+        "state": outcome["state"],
+        "why": str(outcome.get("why") or "")[:TEXT_CHARS] or None,
         "boundary_uuid": None,
-        "pre_tokens": _count(ended.get("pre_tokens")),
-        "post_tokens": _count(ended.get("post_tokens")),
+        "pre_tokens": _count(outcome.get("pre_tokens")),
+        "post_tokens": _count(outcome.get("post_tokens")),
     }
     name = exchange.file_name(session_id, request, exchange.RESULT)
     exchange.write(f"{exchange.kept_folder(store)}/{name}", result)

@@ -18,12 +18,12 @@ VARIABLE = "CLAUDE_PROJECT_DIR"
 """Set for every hook: where the client was started; it does not follow worktrees (2.1.329)."""
 
 
-def project_root(given: Mapping[str, Any]) -> str | None:
+def project_root(fields: Mapping[str, Any]) -> str | None:
     """Return the client's own word, else what the transcript says; None where nobody knows."""
     named = os.environ.get(VARIABLE, "")
     if os.path.isabs(named):
         return named
-    transcript = transcript_of(given)
+    transcript = transcript_of(fields)
     return None if transcript is None else _first_folder(transcript)
 
 

@@ -48,9 +48,9 @@ def rough_fill(transcript: Path) -> int | None:
     return sum(count for count in counts if type(count) is int)
 
 
-def is_quiet(store: Path, session_id: str, fill: int | None) -> bool:
+def is_quiet(store: Path, session_id: str, tokens: int | None) -> bool:
     """Say whether nothing can be due at this rough fill."""
-    if fill is None:
+    if tokens is None:
         return False
     try:
         descriptor = os.open(_path(store, session_id), os.O_RDONLY | SAFELY)
@@ -64,19 +64,19 @@ def is_quiet(store: Path, session_id: str, fill: int | None) -> bool:
     low, high = kept.get("from"), kept.get("below")
     if type(low) is not int or type(high) is not int:
         return False
-    return 0 <= age_s < QUIET_S and low <= fill < high
+    return 0 <= age_s < QUIET_S and low <= tokens < high
 
 
-def keep_quiet(store: Path, session_id: str, fill: int | None, left: int) -> None:
+def keep_quiet(store: Path, session_id: str, tokens: int | None, tokens_left: int) -> None:
     """Note that nothing is due until so many tokens more; raises OSError."""
-    if fill is None:
+    if tokens is None:
         return
     path = _path(store, session_id)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | SAFELY
     descriptor = os.open(path, flags, 0o600)
     try:
-        os.write(descriptor, f'{{"from":{fill},"below":{fill + left}}}'.encode())
+        os.write(descriptor, f'{{"from":{tokens},"below":{tokens + tokens_left}}}'.encode())
     finally:
         os.close(descriptor)
 

@@ -39,7 +39,7 @@ class Said:
         self._path: Final = f"{self._folder}/{name}"
         self._number = self._last()
 
-    def at(self) -> int | None:
+    def announced_at(self) -> int | None:
         """Say when it was said (ms since 1970); None where it was not, or may be again."""
         if not self._number or os.path.lexists(self._file(self._number) + _AGAIN):
             return None

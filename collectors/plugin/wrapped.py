@@ -25,7 +25,7 @@ _STEP_S: Final = 0.02
 _PIECE: Final = 16 * 1024
 
 
-def run_wrapped(command: str, given: bytes) -> bytes:
+def run_wrapped(command: str, stdin_data: bytes) -> bytes:
     """Run a shell's command on this stdin; give what it printed in time, even where it failed.
 
     Raises OSError where no process can be made.
@@ -49,7 +49,7 @@ def run_wrapped(command: str, given: bytes) -> bytes:
     finally:
         os.close(stdin)
         os.close(stdout)
-    found, has_ended = _exchange(pid, (feed, output), given, deadline)
+    found, has_ended = _exchange(pid, (feed, output), stdin_data, deadline)
     if not has_ended:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)

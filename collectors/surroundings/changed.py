@@ -18,7 +18,7 @@ def read_changed(
     present: Mapping[str, Found],
     known: Mapping[str, Seen],
     read: Callable[[Found], Fact],
-    tell: Tell,
+    problems: Tell,
 ) -> list[Fact]:
     """Read the files, by path, that are not as they are known; one that cannot be read is told."""
     changed = []
@@ -31,7 +31,7 @@ def read_changed(
         except FileNotFoundError:
             continue
         except OSError as error:
-            tell.unread(path, error)
+            problems.report_unreadable(path, error)
         else:
-            tell.ease(path)
+            problems.resolve(path)
     return changed

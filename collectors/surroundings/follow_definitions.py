@@ -25,7 +25,7 @@ class FollowedDefinitions:
 
     def __init__(self, writer: Writer, tell: Tell) -> None:
         self._writer: Final = writer
-        self._tell: Final = tell
+        self._problems: Final = tell
         self._known: Final = files_seen(writer.connection, DEFINITIONS)
 
     def follow(self, home: Home, top: Found | None, root: Path) -> None:
@@ -38,7 +38,7 @@ class FollowedDefinitions:
             return
         present = self._present(home, top, root)
         changed = read_changed(
-            present, known, lambda found: read_definition(found, home), self._tell
+            present, known, lambda found: read_definition(found, home), self._problems
         )
         gone = known.keys() - present.keys()
         if changed or gone:
@@ -58,9 +58,11 @@ class FollowedDefinitions:
     def _present(self, home: Home, top: Found | None, root: Path) -> dict[str, Found]:
         place = str(home.folder)
         if top is None:
-            self._tell.ease(place)
+            self._problems.resolve(place)
             return {}
         found = list(islice(find_definitions(home.kind, top, root), MOST + 1))
         too_many = f"holds more than {MOST} definitions" if len(found) > MOST else None
-        self._tell.wrong(place, top.problem or too_many, "the rest of it is left alone")
+        self._problems.report_or_resolve(
+            place, top.problem or too_many, "the rest of it is left alone"
+        )
         return {str(each.path): each for each in found[:MOST]}

@@ -53,8 +53,8 @@ class FollowedSaves:
 
     def __init__(self, writer: Writer, machine: Machine, tell: Tell) -> None:
         self._writer: Final = writer
-        self._machine: Final = machine
-        self._tell: Final = tell
+        self._folders: Final = machine
+        self._problems: Final = tell
         self._known: Final = queries.files_seen(writer.connection, SAVE_FILES)
         self._places: Final = {each.path: each for each in queries.save_places(writer.connection)}
         self._logs = queries.save_logs(writer.connection)
@@ -86,7 +86,7 @@ class FollowedSaves:
     def _staging_of(self, cwd: str, root: Path) -> list[Staging]:
         key = cwd, root
         if key not in self._staging:
-            self._staging[key] = staging_places(self._machine, cwd, root)
+            self._staging[key] = staging_places(self._folders, cwd, root)
         # A link to a project has the same folders: they are followed for one of the two.
         return [
             staging
@@ -102,13 +102,13 @@ class FollowedSaves:
             if known:
                 mark_gone(self._writer, SAVE_PLACES, [place])
                 del self._places[place]
-                self._tell.ease(place)
+                self._problems.resolve(place)
             return {}
-        fact = check_place(found, staging, self._machine.user_id)
+        fact = check_place(found, staging, self._folders.user_id)
         if fact != known:
             save_place(self._writer, fact)
             self._places[place] = fact
-        self._tell.wrong(place, fact.problem, "it is left alone; see who made it")
+        self._problems.report_or_resolve(place, fact.problem, "it is left alone; see who made it")
         if fact.problem:
             return {}
         files = [
@@ -123,10 +123,10 @@ class FollowedSaves:
 
         def read(found: Found) -> SaveFileFact:
             kind = present[str(found.path)][1]
-            return read_save_file(found, kind, staging, self._machine.user_id)
+            return read_save_file(found, kind, staging, self._folders.user_id)
 
         files = {path: found for path, (found, _) in present.items()}
-        changed = read_changed(files, known, read, self._tell)
+        changed = read_changed(files, known, read, self._problems)
         gone = known.keys() - present.keys()
         if changed or gone:
             with self._writer.transaction():
@@ -146,7 +146,7 @@ class FollowedSaves:
             sizes = accumulate(each.status.st_size for _, each in newest)
             fits = [size <= MOST_BYTES for size in sizes]
             too_much = None if all(fits) else f"holds more than {MOST_BYTES >> 20} MiB"
-            self._tell.wrong(folder, too_much, "only the newest logs are read")
+            self._problems.report_or_resolve(folder, too_much, "only the newest logs are read")
             for category, each in reversed(list(compress(newest, fits))):
                 present.add(str(each.path))
                 self._follow_log(SaveLog(str(each.path), folder, cwd, clean_title(category)), each)
@@ -175,9 +175,9 @@ class FollowedSaves:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._tell.unread(log.path, error)
+            self._problems.report_unreadable(log.path, error)
         except StaleTailError:
             # Another ctxtop was faster: what it stored is what we would have.
             self._logs = queries.save_logs(self._writer.connection)
         else:
-            self._tell.ease(log.path)
+            self._problems.resolve(log.path)

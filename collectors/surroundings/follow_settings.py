@@ -22,10 +22,10 @@ class FollowedSettings:
 
     def __init__(self, writer: Writer, tell: Tell) -> None:
         self._writer: Final = writer
-        self._tell: Final = tell
+        self._problems: Final = tell
         self._known: Final = files_seen(writer.connection, SETTINGS)
 
-    def names_in(self, folder: Path) -> set[str]:
+    def known_names(self, folder: Path) -> set[str]:
         """Name the files of a folder that were there the last time."""
         known = self._known.get(str(folder), {})
         return {path.rpartition("/")[2] for path in known}
@@ -39,7 +39,7 @@ class FollowedSettings:
             if seen:
                 mark_gone(self._writer, SETTINGS, [place])
                 del known[place]
-                self._tell.ease(place)
+                self._problems.resolve(place)
             return
         if seen is None or seen.mark != found.mark:
             try:
@@ -47,8 +47,10 @@ class FollowedSettings:
             except FileNotFoundError:
                 return
             except OSError as error:
-                self._tell.unread(place, error)
+                self._problems.report_unreadable(place, error)
                 return
             save_settings(self._writer, fact)
             seen = known[place] = Seen(fact.mark, fact.problem)
-        self._tell.wrong(place, seen.problem, "Claude Code ignores the file whole: correct it")
+        self._problems.report_or_resolve(
+            place, seen.problem, "Claude Code ignores the file whole: correct it"
+        )

@@ -27,9 +27,9 @@ _DARWIN_USER_TEMP: Final = 65537
 class Machine(msgspec.Struct, frozen=True):
     """Folders that belong to the machine or its user, not to a project."""
 
-    managed: Path
+    managed_folder: Path
     """The administrator's settings (claude-code-formats 1.6)."""
-    staging: tuple[tuple[Generation, Path], ...]
+    staging_roots: tuple[tuple[Generation, Path], ...]
     """Below which versions of claude-memory made their staging folders (R004-01)."""
     user_id: int
     """Whose files are trusted there."""
@@ -49,8 +49,8 @@ def this_machine(environ: Mapping[str, str], home: Path) -> Machine:
         if place is not None:
             staging.setdefault(place, generation)
     return Machine(
-        managed=_MANAGED.get(sys.platform, _MANAGED_ELSEWHERE),
-        staging=(
+        managed_folder=_MANAGED.get(sys.platform, _MANAGED_ELSEWHERE),
+        staging_roots=(
             (Generation.TMP, tmp),
             (Generation.TMP_OF_USER, tmp),
             *((generation, place) for place, generation in staging.items()),

@@ -86,7 +86,7 @@ def staging_places(machine: Machine, project: str, real: Path) -> list[Staging]:
             generation,
             project,
         )
-        for generation, base in machine.staging
+        for generation, base in machine.staging_roots
     ]
 
 

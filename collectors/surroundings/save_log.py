@@ -55,11 +55,11 @@ def follow_log(writer: Writer, log: SaveLog, found: Found, before: TailState) ->
             before = TailState()
             continue
         events = [_event(line) for line in lines_of(read.block)] + [
-            _bad_line(bad) for bad in read.bad
+            _bad_line(bad) for bad in read.bad_lines
         ]
         append_save_log(writer, log, before, read.after, events)
         before = read.after
-        if not read.more:
+        if not read.has_more:
             return before
 
 

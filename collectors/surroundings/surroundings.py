@@ -58,31 +58,31 @@ class Surroundings:
     ) -> None:
         self._root: Final = folder.root.resolve()
         self._writer: Final = writer
-        self._tell: Final = tell
-        self._machine: Final = machine or this_machine(os.environ, Path.home())
+        self._problems: Final = tell
+        self._folders: Final = machine or this_machine(os.environ, Path.home())
         self._settings: Final = FollowedSettings(writer, tell)
         self._definitions: Final = FollowedDefinitions(writer, tell)
-        self._saves: Final = FollowedSaves(writer, self._machine, tell)
-        self._memory: Final = FollowedMemoryPlugins(writer)
+        self._saves: Final = FollowedSaves(writer, self._folders, tell)
+        self._memory_plugins: Final = FollowedMemoryPlugins(writer)
         self._plugins = queries.plugins(writer.connection)
         self._plugin_lists: dict[str, FileMark] | None = None
-        self._newest: Callable[[], None] | None = None
-        self._round: deque[Callable[[], None]] = deque()
+        self._refresh_newest: Callable[[], None] | None = None
+        self._pending: deque[Callable[[], None]] = deque()
 
-    def look(self, within_s: float) -> None:
+    def refresh(self, budget_s: float) -> None:
         """Look at the user's files and at the newest project, then at the others in turn.
 
         Stops after about `within_s` seconds, at the latest when all were looked at once.
         """
-        deadline = time.monotonic() + within_s
-        self._guard(self._look_at_managed, self._machine.managed)
-        self._guard(self._look_at_user, self._root)
-        if not self._round:
+        deadline = time.monotonic() + budget_s
+        self._report_problems_of(self._refresh_managed, self._folders.managed_folder)
+        self._report_problems_of(self._refresh_user, self._root)
+        if not self._pending:
             self._begin_round()
-        elif self._newest:
-            self._newest()
-        while self._round:
-            self._round.popleft()()
+        elif self._refresh_newest:
+            self._refresh_newest()
+        while self._pending:
+            self._pending.popleft()()
             if time.monotonic() >= deadline:
                 return
 
@@ -92,26 +92,28 @@ class Surroundings:
             for cwd in queries.project_folders(self._writer.connection)
             if Path(cwd).is_absolute()
         ]
-        projects = [partial(self._guard, self._look_at_project, folder) for folder in folders]
-        self._newest = projects[0] if projects else None
-        self._round.extend(projects)
-        self._memory.keep_only(
+        projects = [
+            partial(self._report_problems_of, self._refresh_project, folder) for folder in folders
+        ]
+        self._refresh_newest = projects[0] if projects else None
+        self._pending.extend(projects)
+        self._memory_plugins.keep_only(
             each.install_path for each in self._plugins if is_memory_plugin(each.plugin_id)
         )
         for place, plugin in {each.install_path: each for each in self._plugins}.items():
-            look = partial(self._look_at_plugin, plugin)
-            self._round.append(partial(self._guard, look, Path(place)))
+            look = partial(self._refresh_plugin, plugin)
+            self._pending.append(partial(self._report_problems_of, look, Path(place)))
 
-    def _guard(self, look: Callable[[Path], None], place: Path) -> None:
+    def _report_problems_of(self, look: Callable[[Path], None], place: Path) -> None:
         """Tell of what cannot be looked at, and of its end when it can again."""
         try:
             look(place)
         except OSError as error:
-            self._tell.unread(str(place), error)
+            self._problems.report_unreadable(str(place), error)
         else:
-            self._tell.ease(str(place))
+            self._problems.resolve(str(place))
 
-    def _look_at_managed(self, place: Path) -> None:
+    def _refresh_managed(self, place: Path) -> None:
         folder = top(place)
         root = folder.real if folder else place
         found = child(folder, MANAGED_SETTINGS, root) if folder else None
@@ -119,11 +121,11 @@ class Surroundings:
         drop_ins = child(folder, DROP_INS, root) if folder else None
         present = {each.path.name: each for each in children(drop_ins, root)} if drop_ins else {}
         names = {name for name in present if name.endswith(".json")}
-        for name in sorted(names | self._settings.names_in(place / DROP_INS)):
+        for name in sorted(names | self._settings.known_names(place / DROP_INS)):
             path = place / DROP_INS / name
             self._settings.follow(path, present.get(name), Scope.MANAGED, None)
 
-    def _look_at_user(self, place: Path) -> None:
+    def _refresh_user(self, place: Path) -> None:
         folder = top(place)
         if folder is None:
             return
@@ -137,13 +139,15 @@ class Surroundings:
         self._follow_plugins(child(folder, "plugins", self._root), placed)
         self._saves.follow_global(folder, self._root)
 
-    def _look_at_project(self, place: Path) -> None:
+    def _refresh_project(self, place: Path) -> None:
         project = top(place)
         root = project.real if project else place
         claude = child(project, ".claude", root) if project else None
         folder = place / ".claude"
         problem = claude.problem if claude else None
-        self._tell.wrong(str(folder), problem, "it is left alone: ctxtop follows no such link")
+        self._problems.report_or_resolve(
+            str(folder), problem, "it is left alone: ctxtop follows no such link"
+        )
         if problem:
             claude = None
         self._follow_in_project(folder, LOCAL_SETTINGS, Scope.LOCAL, claude, root)
@@ -162,13 +166,13 @@ class Surroundings:
         found = child(claude, name, root) if claude else None
         self._settings.follow(folder / name, found, scope, str(folder.parent))
 
-    def _look_at_plugin(self, plugin: PluginFact, place: Path) -> None:
+    def _refresh_plugin(self, plugin: PluginFact, place: Path) -> None:
         plugin_id = plugin.plugin_id
         folder = top(place)
         root = folder.real if folder else place
         outside = not root.is_relative_to(self._root)
         what = f"is installed in {place}, outside of {self._root}" if outside else None
-        self._tell.wrong(plugin_id, what, "it is left alone; install it again")
+        self._problems.report_or_resolve(plugin_id, what, "it is left alone; install it again")
         if outside:
             folder, root = None, place
         for name, kind in _DEFINITIONS:
@@ -176,7 +180,7 @@ class Surroundings:
             found = child(folder, name, root) if folder else None
             self._definitions.follow(home, found, root)
         if is_memory_plugin(plugin_id):
-            self._memory.follow(plugin_id, plugin.version, place, folder, root)
+            self._memory_plugins.follow(plugin_id, plugin.version, place, folder, root)
 
     def _follow_plugins(self, folder: Found | None, placed: Iterable[SkillPlugin]) -> None:
         found = (child(folder, name, self._root) for name in INSTALLED) if folder else ()
@@ -204,7 +208,9 @@ class Surroundings:
                 installed[plugin.plugin_id, plugin.scope, plugin.project] = plugin
         self._plugin_lists = marks
         for place in marks:
-            self._tell.wrong(place, problems.get(place), "what it said before holds; run /plugin")
+            self._problems.report_or_resolve(
+                place, problems.get(place), "what it said before holds; run /plugin"
+            )
         if not problems:
             self._take_plugins([installed[key] for key in sorted(installed)])
 
@@ -217,7 +223,7 @@ class Surroundings:
             save_plugins(self._writer, plugins)
             self._definitions.forget_below(map(Path, left))
         for each in self._plugins:
-            self._tell.ease(each.plugin_id)
+            self._problems.resolve(each.plugin_id)
         self._plugins = plugins
         # The new ones have their turn at once.
-        self._round.clear()
+        self._pending.clear()

@@ -16,17 +16,17 @@ class Tell(msgspec.Struct, frozen=True):
     """The collector's ways to tell; the first two may be called again with the same."""
 
     report: Callable[[Trouble], None]
-    ease: Callable[[str], None]
-    note: Callable[[Trouble], None]
+    resolve: Callable[[str], None]
+    notify: Callable[[Trouble], None]
     """Of what happened, once."""
 
-    def unread(self, place: str, error: OSError) -> None:
+    def report_unreadable(self, where: str, error: OSError) -> None:
         """Tell that a place could not be read this time; it is tried again."""
-        self.report(unreadable(place, error))
+        self.report(unreadable(where, error))
 
-    def wrong(self, place: str, problem: str | None, remedy: str) -> None:
+    def report_or_resolve(self, where: str, problem: str | None, fix: str) -> None:
         """Tell what is wrong with a place, or that nothing is."""
         if problem is None:
-            self.ease(place)
+            self.resolve(where)
         else:
-            self.report(Trouble(place, problem, remedy))
+            self.report(Trouble(where, problem, fix))

@@ -79,7 +79,7 @@ class Answers:
         """Hand over one fact an answer."""
         return tuple(map(to_fact, self._by_message.values()))
 
-    def superseded(self) -> tuple[PeakFact, ...]:
+    def superseded_peaks(self) -> tuple[PeakFact, ...]:
         """Hand over what earlier lines of an answer said and its last line does not."""
         return tuple(
             PeakFact(message_id, clean_title(model or ""), sidechain, read_usage(usage)[1])

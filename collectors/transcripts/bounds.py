@@ -95,9 +95,9 @@ def bounded(facts: Facts) -> Facts:
         for name in Facts.__struct_fields__
         if name != "ended" and type(value := getattr(facts, name)) is tuple and value
     }
-    if facts.ended:
-        changed["ended"] = tuple(map(clean_id, facts.ended))
-    if facts.steps:
+    if facts.ended_calls:
+        changed["ended"] = tuple(map(clean_id, facts.ended_calls))
+    if facts.progress_lines:
         changed["steps"] = tuple(map(_bounded_step, changed["steps"]))
     return replace(facts, session=_bounded(facts.session), **changed)
 

@@ -30,7 +30,7 @@ SKILL: Final = re.compile(r"<command-name>/?([^<]{1,200})</command-name>")
 SKILL_BODY: Final = "Base directory for this skill:"
 
 
-def read_meta(into: Gathered, offset: int, line: Line) -> None:
+def read_meta(builder: Gathered, offset: int, line: Line) -> None:
     """Note in an agent's file that it was blocked, or which skill it was given."""
     blocks = decode_blocks(line.message.content) if line.message else []
     who = line.uuid or f"at {offset}"
@@ -38,11 +38,11 @@ def read_meta(into: Gathered, offset: int, line: Line) -> None:
         text = block.text or ""
         if found := FEEDBACK.match(text):
             said = clean_text(text[found.end() :].strip())
-            into.feedback.append(FeedbackFact(offset, who, to_ms(line.timestamp), said))
+            builder.feedback.append(FeedbackFact(offset, who, to_ms(line.timestamp), said))
             return
         if skill := SKILL.search(text):
             name = clean_title(skill[1])
-            into.skills.append(SkillFact(offset, who, to_ms(line.timestamp), name))
+            builder.skills.append(SkillFact(offset, who, to_ms(line.timestamp), name))
             return
 
 

@@ -167,8 +167,8 @@ def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0
         subtype=line.subtype,
         at=to_ms(line.timestamp),
         sidechain=bool(line.is_sidechain),
-        request=line.request_ref,
-        leaf=line.leaf_uuid if line.type == LAST_PROMPT else None,
+        request_id=line.request_ref,
+        leaf_uuid=line.leaf_uuid if line.type == LAST_PROMPT else None,
         # Every line says it: it is held once.
         version=intern(line.version) if line.version else None,
     )
@@ -181,7 +181,7 @@ def read_entry(offset: int, data: bytes, calls: dict[str, Call], number: int = 0
     if line.type == "system":
         return _system(entry, line)
     named = [(each.tool_use_id, each.replacement) for each in line.replacements or ()]
-    return replace(entry, replaced=tuple((who, what or "") for who, what in named if who))
+    return replace(entry, replaced_results=tuple((who, what or "") for who, what in named if who))
 
 
 def _decode(text: bytes) -> _Line | None:
@@ -212,7 +212,7 @@ def _answer(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
     answer = replace(
         entry,
         role=Role.ASSISTANT,
-        pieces=pieces_of(said.content, PieceKind.TEXT, calls),
+        parts=pieces_of(said.content, PieceKind.TEXT, calls),
         message_id=said.id,
         model=clean_title(said.model or "") or None,
         hidden=failed,
@@ -226,7 +226,7 @@ def _answer(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
         context_tokens=context,
         output_tokens=spent.output_tokens,
         thinking_tokens=details.thinking_tokens if details else None,
-        lowered=is_lowered(said.usage),
+        is_estimate=is_lowered(said.usage),
     )
 
 
@@ -239,7 +239,7 @@ def _user(entry: Entry, line: _Line, calls: dict[str, Call]) -> Entry:
     return replace(
         entry,
         role=Role.USER,
-        pieces=pieces_of(_message(line.message).content, kind, calls),
+        parts=pieces_of(_message(line.message).content, kind, calls),
     )
 
 
@@ -250,7 +250,7 @@ def _attachment(entry: Entry, line: _Line) -> Entry:
         entry,
         role=Role.USER,
         subtype=kind,
-        pieces=attached_pieces(kind, attachment, line.rendered),
+        parts=attached_pieces(kind, attachment, line.rendered),
         snapshot=snapshot_of(attachment) if kind == "prompt_snapshot" else None,
     )
 
@@ -259,9 +259,9 @@ def _system(entry: Entry, line: _Line) -> Entry:
     if line.subtype == "compact_boundary":
         return replace(entry, boundary=_boundary(line.compact_metadata or _Compaction()))
     if line.subtype == "microcompact_boundary":
-        return replace(entry, cleared=_clearing(line.microcompact_metadata))
+        return replace(entry, microcompaction=_clearing(line.microcompact_metadata))
     if line.subtype == "local_command":
-        return replace(entry, role=Role.USER, pieces=command_pieces(line.content))
+        return replace(entry, role=Role.USER, parts=command_pieces(line.content))
     return entry
 
 
@@ -273,9 +273,9 @@ def _boundary(said: _Compaction) -> Boundary:
         trigger=clean_title(said.trigger) if said.trigger else None,
         pre_tokens=said.pre_tokens,
         post_tokens=said.post_tokens,
-        kept=messages.uuids if messages else (),
-        segment=(ends[0], ends[1]) if ends[0] and ends[1] else None,
-        anchor=anchored.anchor_uuid if anchored else None,
+        kept_uuids=messages.uuids if messages else (),
+        kept_range=(ends[0], ends[1]) if ends[0] and ends[1] else None,
+        anchor_uuid=anchored.anchor_uuid if anchored else None,
     )
 
 

@@ -115,5 +115,5 @@ def _said(entry: Entry) -> str:
 
 
 def _texts(entry: Entry, kind: PieceKind) -> str:
-    texts = [piece.text for piece in entry.pieces if piece.kind is kind]
+    texts = [piece.text for piece in entry.parts if piece.kind is kind]
     return "\n".join(text for text in texts if text.strip())

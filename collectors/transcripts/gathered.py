@@ -63,7 +63,7 @@ class Gathered:
         self.began_in: str | None = None
         self.launched_in: str | None = None
         self.session: dict[str, Any] = {}
-        self.leaf: str | None = None
+        self.leaf_uuid: str | None = None
         """Uuid of the newest line of the conversation."""
         self.leaf_titles: dict[str, str] = {}
         """Titles that summaries give, by the last line of what they are of."""
@@ -83,8 +83,8 @@ class Gathered:
         self.links: dict[tuple[LinkKind, str], LinkFact] = {}
         self.requests: list[RequestFact] = []
         self.parts: list[PartFact] = []
-        self.pending: Final = Pending()
-        self.in_flight: Final = InFlight()
+        self.uncounted: Final = Pending()
+        self.turns: Final = InFlight()
         self.reports: list[ReportFact] = []
         self.markers: list[MarkerFact] = []
         self.feedback: list[FeedbackFact] = []
@@ -97,17 +97,17 @@ class Gathered:
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
 
-    def set_aside(self, offset: int, line: bytes, reason: str) -> None:
+    def add_bad_line(self, offset: int, line: bytes, reason: str) -> None:
         """Count a line that could not be read; of the first ones keep where they stand, and why."""
         self.bad_lines += 1
         if len(self.bad) < KEPT_A_FILE:
             self.bad.append(BadLine(offset, len(line), clean_title(reason)))
 
-    def is_aside(self, line: Line) -> bool:
+    def is_sidechain(self, line: Line) -> bool:
         """Say whether a line of a session's file belongs to an agent (clients up to 2.0)."""
         return bool(line.is_sidechain) and not self.is_agent
 
-    def facts(self) -> Facts:
+    def build(self) -> Facts:
         """Hand over what was gathered."""
         opened_at, started_at, last_at = span(self.times)
         cost_offset, cost_usd = self.cost or (None, None)
@@ -124,44 +124,44 @@ class Gathered:
                 model_offset=self.model_offset,
                 cost_usd=cost_usd,
                 cost_offset=cost_offset,
-                leaf_uuid=self.leaf,
-                **self.in_flight.said(),
+                leaf_uuid=self.leaf_uuid,
+                **self.turns.session_fields(),
                 **self.session,
             ),
             responses=self.answers.to_facts(),
-            superseded=self.answers.superseded(),
+            peaks=self.answers.superseded_peaks(),
             boundaries=tuple(self.boundaries),
-            errors=tuple(self.errors),
+            api_errors=tuple(self.errors),
             launches=tuple(self.launches),
             returns=tuple(self.returns),
-            failures=tuple(self.failures),
-            texts=tuple(self.texts),
-            asides=tuple(self.asides),
-            steps=tuple(self.steps),
-            links=tuple(self.links.values()),
+            failed_calls=tuple(self.failures),
+            summaries=tuple(self.texts),
+            sidechain_lines=tuple(self.asides),
+            progress_lines=tuple(self.steps),
+            session_links=tuple(self.links.values()),
             requests=tuple(self.requests),
-            parts=tuple(self.parts),
-            additions=self.pending.to_facts(),
-            reports=tuple(self.reports),
+            request_parts=tuple(self.parts),
+            additions=self.uncounted.to_facts(),
+            context_reports=tuple(self.reports),
             markers=tuple(self.markers),
-            feedback=tuple(self.feedback),
-            skills=tuple(self.skills),
+            stop_feedback=tuple(self.feedback),
+            given_skills=tuple(self.skills),
             stop_blocks=tuple(self.stop_blocks),
             stop_hooks=tuple(self.stop_hooks),
-            notes=tuple(self.notes),
+            memory_notes=tuple(self.notes),
             replies=tuple(self.replies),
             leaf_titles=tuple(LeafTitle(*each) for each in self.leaf_titles.items()),
-            calls=self.in_flight.calls(),
-            ended=self.in_flight.ended(),
-            clearings=tuple(self.clearings),
+            open_calls=self.turns.open_calls(),
+            ended_calls=self.turns.ended_calls(),
+            microcompactions=tuple(self.clearings),
             bad=tuple(self.bad),
-            ignored=dict(self.ignored),
-            unknown=dict(self.unknown),
+            ignored_types=dict(self.ignored),
+            unknown_types=dict(self.unknown),
             bad_lines=self.bad_lines,
         )
         return bounded(facts)
 
-    def note_root(self, cwd: str, line: memoryview) -> None:
+    def add_root(self, cwd: str, line: memoryview) -> None:
         """Keep what the folder of a line of the main chain says of where the session began."""
         if cwd == self.chain_cwd:
             return
@@ -172,12 +172,12 @@ class Gathered:
         if self.launched_in is None:
             self.launched_in = find_launch_folder(clean_path(cwd), self.source.project)
 
-    def note_return(self, returned: Returned) -> None:
+    def add_return(self, returned: Returned) -> None:
         """Keep what an agent brought back."""
         self.returns.append(returned.fact)
         self.texts.extend(returned.texts)
 
-    def keep_links(self, links: list[LinkFact]) -> None:
+    def add_links(self, links: list[LinkFact]) -> None:
         """Keep the first word on each other session."""
         for link in links:
             self.links.setdefault((link.kind, link.session_id), link)
@@ -185,7 +185,7 @@ class Gathered:
         if parent:
             self.session.setdefault("forked_from", parent)
 
-    def note_launch(self, offset: int, line: Line, tool: Block) -> None:
+    def add_launch(self, offset: int, line: Line, tool: Block) -> None:
         """Keep a tool call that starts an agent; any other is passed over."""
         if tool.name not in TOOLS_THAT_START_AGENTS or tool.id is None:
             return
@@ -203,7 +203,7 @@ class Gathered:
             )
         )
 
-    def note_reply(self, offset: int, line: Line, blocks: list[Block]) -> None:
+    def add_reply(self, offset: int, line: Line, blocks: list[Block]) -> None:
         """Keep an agent's words, of which only the last answer's are its reply."""
         text = "\n".join(block.text or "" for block in blocks if block.type == "text").strip()
         if text and line.message:
@@ -215,9 +215,9 @@ class Gathered:
                 del self.replies[:-1]
             self.replies.append(ReplyFact(offset, message_id, at, text))
 
-    def note_boundary(self, offset: int, line: Line) -> None:
+    def add_boundary(self, offset: int, line: Line) -> None:
         """Keep a compaction."""
-        self.pending.compacted()
+        self.uncounted.measure_at_boundary()
         said = line.compact_metadata
         kept = said.preserved_messages.uuids if said and said.preserved_messages else None
         self.boundaries.append(
@@ -234,7 +234,7 @@ class Gathered:
             )
         )
 
-    def note_clearing(self, offset: int, line: Line) -> None:
+    def add_microcompaction(self, offset: int, line: Line) -> None:
         """Keep what the client says that it cleared by itself."""
         said = line.microcompact_metadata or MicrocompactMetadata()
         self.clearings.append(

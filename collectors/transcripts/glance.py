@@ -35,11 +35,11 @@ class MessageGlance(msgspec.Struct, gc=False):
 class ResultGlance(msgspec.Struct, gc=False):
     """`toolUseResult`: the fields of which an agent's has one, and another tool's none."""
 
-    agent: Raw | UnsetType = field(name="agentId", default=UNSET)
-    teammate: Raw | UnsetType = field(name="teammate_id", default=UNSET)
-    task: Raw | UnsetType = field(name="taskId", default=UNSET)
-    retrieval: Raw | UnsetType = field(name="retrieval_status", default=UNSET)
-    stopped: Raw | UnsetType = field(name="task_id", default=UNSET)
+    agent_id: Raw | UnsetType = field(name="agentId", default=UNSET)
+    teammate_id: Raw | UnsetType = field(name="teammate_id", default=UNSET)
+    task_id: Raw | UnsetType = field(name="taskId", default=UNSET)
+    retrieval_status: Raw | UnsetType = field(name="retrieval_status", default=UNSET)
+    stopped_task_id: Raw | UnsetType = field(name="task_id", default=UNSET)
     tool_uses: Raw | UnsetType = field(name="totalToolUseCount", default=UNSET)
 
 
@@ -58,7 +58,7 @@ class Glance(msgspec.Struct, gc=False, rename="camel"):
     forked_from: Fork | None = None
     uuid: str | None = None
     session_id: str | None = None
-    lineage: str | None = field(name="session_id", default=None)
+    session_lineage: str | None = field(name="session_id", default=None)
     request_ref: str | None = None
 
 
@@ -109,10 +109,10 @@ def brings_agent(line: Glance) -> bool:
     """Say whether a tool's result names an agent."""
     result = line.tool_use_result
     return type(result) is ResultGlance and not (
-        result.agent is UNSET
-        and result.teammate is UNSET
-        and result.task is UNSET
-        and result.retrieval is UNSET
-        and result.stopped is UNSET
+        result.agent_id is UNSET
+        and result.teammate_id is UNSET
+        and result.task_id is UNSET
+        and result.retrieval_status is UNSET
+        and result.stopped_task_id is UNSET
         and result.tool_uses is UNSET
     )

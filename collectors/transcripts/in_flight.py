@@ -51,22 +51,22 @@ class InFlight:
         self._turn: tuple[Turn, int, str | None] | None = None
         self._is_first = False
 
-    def begin(self) -> None:
+    def mark_file_start(self) -> None:
         """Hear that the run is a file's first: no call stands before it."""
         self._is_first = True
 
-    def turn(self, turn: Turn, offset: int, stamp: str | None) -> None:
+    def set_turn(self, turn: Turn, offset: int, timestamp: str | None) -> None:
         """Hear whose turn it is from a line on; the first word on a line counts."""
         if self._turn is None or self._turn[1] != offset:
-            self._turn = turn, offset, stamp
+            self._turn = turn, offset, timestamp
 
-    def call(self, offset: int, line: memoryview, calls: list[BlockGlance]) -> None:
+    def add_calls(self, offset: int, line: memoryview, calls: list[BlockGlance]) -> None:
         """Take in the tool calls of an answer's line."""
         for block in calls:
             if block.id:
                 self._open.setdefault(block.id, (offset, line))
 
-    def take_results(self, message: MessageGlance) -> None:
+    def add_results(self, message: MessageGlance) -> None:
         """Take in the results that a user's line brings."""
         for block in message.content if type(message.content) is list else ():
             name = block.tool_use_id if type(block) is BlockGlance else None
@@ -75,16 +75,16 @@ class InFlight:
                 if not self._is_first:
                     self._ended[name] = None
 
-    def calls(self) -> tuple[CallFact, ...]:
+    def open_calls(self) -> tuple[CallFact, ...]:
         """Hand over the calls that have no result among these lines."""
         facts = (_fact(name, *place) for name, place in self._open.items())
         return tuple(fact for fact in facts if fact is not None)
 
-    def ended(self) -> tuple[str, ...]:
+    def ended_calls(self) -> tuple[str, ...]:
         """Name the calls whose results are among these lines, and that may stand before them."""
         return tuple(self._ended)
 
-    def said(self) -> dict[str, Any]:
+    def session_fields(self) -> dict[str, Any]:
         """Give the fields of the session's fact."""
         if self._turn is None:
             return {}

@@ -214,7 +214,7 @@ class Line(msgspec.Struct, rename="camel"):
     is_api_error_message: bool | None = None
     parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
-    lineage: str | None = field(name="session_id", default=None)
+    session_lineage: str | None = field(name="session_id", default=None)
     request_ref: str | None = None
     message: Message | None = None
     tool_use_result: Raw | UnsetType = UNSET

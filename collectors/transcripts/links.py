@@ -64,8 +64,11 @@ def _of_envelope(line: Line, source: SourceFile) -> Iterator[tuple[LinkKind, str
     if line.uuid and line.session_id and line.session_id.lower() != own:
         # Clients that made a new file at a resume copied the lines as they were.
         yield LinkKind.COPIED_FROM, line.session_id, ""
-    if line.lineage and line.lineage.lower() not in {own, (line.session_id or own).lower()}:
-        yield LinkKind.LINEAGE, line.lineage, ""
+    if line.session_lineage and line.session_lineage.lower() not in {
+        own,
+        (line.session_id or own).lower(),
+    }:
+        yield LinkKind.LINEAGE, line.session_lineage, ""
     if line.type == "user" and _is_clear(line):
         yield LinkKind.CLEARED, "", ""
 

@@ -24,7 +24,7 @@ def read_refusal(offset: int, line: Line, at: int | None) -> ErrorFact | None:
     details = decode_value(line.error_details)
     detail = clean_title(details if isinstance(details, str) else shown)
     refused = parse_anthropic_token_limit_error({"details": details, "message": shown})
-    if refused and refused.is_overflow:
+    if refused and refused.exceeds_window:
         sizes = refused.current_tokens, refused.max_tokens
         return ErrorFact(offset, at, TOO_LONG, detail, line.uuid, *sizes)
     error = decode_value(line.error)

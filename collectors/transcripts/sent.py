@@ -56,7 +56,7 @@ def find_spoken(path: Path, wanted: Collection[int], before: int) -> dict[int, S
     found: dict[int, Spoken] = {}
     run = _Run()
     for offset, line in _conversation(path, before):
-        run = run.joined(offset, line)
+        run = run.with_line(offset, line)
         if run.role:
             key = text_key(run.hash())
             if key in wanted:
@@ -70,7 +70,7 @@ class _Run(msgspec.Struct, frozen=True):
     offsets: tuple[int, ...] = ()
     content: tuple[Any, ...] = ()
 
-    def joined(self, offset: int, line: dict[str, Any]) -> _Run:
+    def with_line(self, offset: int, line: dict[str, Any]) -> _Run:
         message = line.get("message")
         if not isinstance(message, dict) or message.get("content") is None:
             return _Run()

@@ -76,10 +76,10 @@ class Labels:
         self._parts: Final[dict[str, tuple[Part, ...]]] = {}
         self._thoughts: Final[list[Part]] = []
         for entry in entries:
-            parts = tuple(part_of(piece, entry, thoughts) for piece in entry.pieces)
-            self._parts.setdefault(_key("".join(part.piece.text for part in parts)), parts)
+            parts = tuple(part_of(piece, entry, thoughts) for piece in entry.parts)
+            self._parts.setdefault(_key("".join(part.content.text for part in parts)), parts)
             for part in parts:
-                piece = part.piece
+                piece = part.content
                 if piece.kind is PieceKind.THINKING:
                     self._thoughts.append(part)
                 elif piece.tool_use_id:
@@ -120,7 +120,7 @@ class Labels:
 
     def _result(self, block: Json) -> Iterator[Part]:
         known = self._parts.get(_call_key(block["tool_use_id"], call=False))
-        piece = known[0].piece if known else Piece(PieceKind.TOOL_RESULT)
+        piece = known[0].content if known else Piece(PieceKind.TOOL_RESULT)
         line = known[0].line if known else None
         content = block.get("content")
         blocks = content if isinstance(content, list) else []

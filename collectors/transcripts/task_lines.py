@@ -43,7 +43,7 @@ def read_tasks(path: Path, start: int = 0) -> Tasks:
         if not any(mark in data for mark in _MARKS):
             continue
         entry = read_entry(offset, data, calls, number)
-        for piece in entry.pieces if entry and not entry.sidechain else ():
+        for piece in entry.parts if entry and not entry.sidechain else ():
             if piece.name == PLAN_TOOL and piece.kind is PieceKind.TOOL_INPUT:
                 plan = str(input_of(piece).get("plan") or plan)
             _follow(todos, piece, number)
@@ -65,6 +65,6 @@ def _follow(todos: TodoList, piece: Piece, line: int) -> None:
     if piece.name not in TODO_TOOLS:
         return
     if piece.kind is PieceKind.TOOL_INPUT:
-        todos.call(piece.name, input_of(piece), piece.tool_use_id, line)
+        todos.apply_call(piece.name, input_of(piece), piece.tool_use_id, line)
     elif piece.kind is PieceKind.TOOL_RESULT:
-        todos.answered(piece.tool_use_id, piece.text)
+        todos.apply_result(piece.tool_use_id, piece.text)

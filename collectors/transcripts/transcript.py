@@ -33,7 +33,7 @@ def read_block(source: SourceFile, block: Block) -> Facts:
     """Read whole lines; the same lines give the same facts, however they are cut."""
     reading = _Reading(source)
     reading.read(block)
-    return reading.found.facts()
+    return reading.builder.build()
 
 
 _ADDED: Final = frozenset({"attachment", "system"})
@@ -44,15 +44,15 @@ class _Reading:
     """One run of lines: each is looked at, and only those that need it are decoded whole."""
 
     def __init__(self, source: SourceFile) -> None:
-        self.found: Final = Gathered(source)
-        self.heard: Final[set[tuple[str | None, str | None, str | None, bool]]] = set()
+        self.builder: Final = Gathered(source)
+        self.seen_links: Final[set[tuple[str | None, str | None, str | None, bool]]] = set()
 
     def read(self, block: Block) -> None:
         """Take the lines of a block in, each where it stands."""
         data, first = block.data, block.offset
         if first == 0:
-            self.found.pending.begin()
-            self.found.in_flight.begin()
+            self.builder.uncounted.mark_file_start()
+            self.builder.turns.mark_file_start()
         view, find = memoryview(data), data.find
         position, end = 0, block.size
         while position < end:
@@ -61,91 +61,91 @@ class _Reading:
                 # The last line of a file may have no line end.
                 stop = end
             if data[position] == _OPEN and data[stop - 1] == _CLOSE:
-                self.found.lines += 1
+                self.builder.lines += 1
                 line = view[position:stop]
                 # Only what is no message names its type first.
                 head = FIRST_KEY.match(line) if data[position + 2] == _TYPE else None
-                if not head or not self._take_by_head(first + position, line, head[1]):
+                if not head or not self._index_by_type(first + position, line, head[1]):
                     try:
-                        self._take(first + position, line, glance_at(line))
+                        self._index_line(first + position, line, glance_at(line))
                     except (ValueError, RecursionError):
-                        self._read_odd(first + position, bytes(line))
+                        self._index_repaired(first + position, bytes(line))
             else:
                 # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
                 text = data[position:stop].strip(AROUND)
                 if text:
-                    self.found.lines += 1
-                    self._read_odd(first + position, text)
+                    self.builder.lines += 1
+                    self._index_repaired(first + position, text)
             position = stop + 1
-        if self.found.is_agent:
-            self.found.markers.extend(find_markers(data, first, end))
+        if self.builder.is_agent:
+            self.builder.markers.extend(find_markers(data, first, end))
 
-    def _take_by_head(self, offset: int, line: memoryview, kind: bytes) -> bool:
+    def _index_by_type(self, offset: int, line: memoryview, kind: bytes) -> bool:
         """Take a line that is known by its head alone; False where it has to be looked into."""
         if kind in BULK:
-            self.found.ignored[kind.decode()] += 1
+            self.builder.ignored[kind.decode()] += 1
             return True
         if not kind.startswith(REQUEST):
             return False
         request = read_request(offset, line) if kind == REQUEST else None
         part = None if request else read_part(offset, line)
         if request:
-            self.found.requests.append(request)
+            self.builder.requests.append(request)
         elif part:
-            self.found.parts.append(part)
+            self.builder.parts.append(part)
         return bool(request or part)
 
-    def _read_odd(self, offset: int, line: bytes) -> None:
+    def _index_repaired(self, offset: int, line: bytes) -> None:
         """Take a line that may be no strict JSON, or none at all."""
         try:
             try:
-                self._take(offset, memoryview(line), look_at(line))
+                self._index_line(offset, memoryview(line), look_at(line))
             except NotJsonError:
                 mended = mend(line)
-                self._take(offset, memoryview(mended), look_at(mended))
+                self._index_line(offset, memoryview(mended), look_at(mended))
         except NotJsonError as error:
-            self.found.set_aside(offset, line, f"not JSON: {error}")
+            self.builder.add_bad_line(offset, line, f"not JSON: {error}")
         except ShapeError as error:
-            self.found.set_aside(offset, line, f"unexpected shape: {error}")
+            self.builder.add_bad_line(offset, line, f"unexpected shape: {error}")
 
-    def _take(self, offset: int, line: memoryview, seen: Glance) -> None:
-        found = self.found
+    def _index_line(self, offset: int, line: memoryview, seen: Glance) -> None:
+        found = self.builder
         stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
         if stamp:
             found.times.append(stamp)
         if cwd:
             if not (found.is_agent or seen.is_sidechain):
-                found.note_root(cwd, line)
+                found.add_root(cwd, line)
             found.cwd = cwd
         if version:
             found.version = version
         if seen.uuid and not seen.is_sidechain:
-            found.leaf = seen.uuid
-        if seen.session_id != found.source.session_id or seen.lineage or seen.forked_from:
-            self._note_links(offset, line, seen)
+            found.leaf_uuid = seen.uuid
+        if seen.session_id != found.source.session_id or seen.session_lineage or seen.forked_from:
+            self._index_links(offset, line, seen)
         if seen.is_sidechain and not found.is_agent:
-            whole_lines.read_aside_line(self.found, offset, decode_line(line))
+            whole_lines.read_aside_line(self.builder, offset, decode_line(line))
         kind, message = seen.type, seen.message
         if kind == "assistant" and message:
-            self._take_assistant(offset, line, seen, message)
+            self._index_assistant(offset, line, seen, message)
         elif kind == "user" and message:
             is_result = is_tool_result(message)
             if found.is_agent or not seen.is_sidechain:
-                found.pending.add(offset, line)
+                found.uncounted.add(offset, line)
                 if is_result:
-                    found.in_flight.take_results(message)
-                    found.in_flight.turn(Turn.RESULT, offset, stamp)
+                    found.turns.add_results(message)
+                    found.turns.set_turn(Turn.RESULT, offset, stamp)
             if not is_result or brings_agent(seen) or seen.is_compact_summary:
-                whole_lines.read_user(self.found, offset, decode_line(line))
+                whole_lines.read_user(self.builder, offset, decode_line(line))
             elif has_failed(message):
-                whole_lines.read_failures(self.found, offset, decode_line(line))
+                whole_lines.read_failures(self.builder, offset, decode_line(line))
         else:
-            self._take_other(offset, line, seen)
+            self._index_other(offset, line, seen)
 
-    def _take_assistant(
+    def _index_assistant(
         self, offset: int, line: memoryview, seen: Glance, message: MessageGlance
     ) -> None:
-        found = self.found
+        found = self.builder
         if seen.is_api_error_message or message.model == SYNTHETIC:
             whole_lines.read_made_up(found, offset, decode_line(line))
             return
@@ -153,33 +153,33 @@ class _Reading:
         aside = not found.is_agent and seen.is_sidechain is True
         if not aside:
             exact = not found.is_agent and has_exact_output(seen.version)
-            found.pending.answer(offset, None if exact else line, message.id)
-            found.in_flight.turn(Turn.ANSWERED, offset, seen.timestamp)
+            found.uncounted.add_answer(offset, None if exact else line, message.id)
+            found.turns.set_turn(Turn.ANSWERED, offset, seen.timestamp)
             if calls:
-                found.in_flight.call(offset, line, calls)
+                found.turns.add_calls(offset, line, calls)
         tools = tools_in(calls) if calls else ""
         found.answers.add(offset, seen, message, sidechain=aside, tools=tools)
         if found.is_agent or (calls and any(call.name in TOOLS_READ_WHOLE for call in calls)):
             whole_lines.read_answer(found, offset, decode_line(line))
 
-    def _take_other(self, offset: int, line: memoryview, seen: Glance) -> None:
+    def _index_other(self, offset: int, line: memoryview, seen: Glance) -> None:
         kind = seen.type or "no type"
-        if kind in _ADDED and (self.found.is_agent or not seen.is_sidechain):
-            self.found.pending.add(offset, line)
+        if kind in _ADDED and (self.builder.is_agent or not seen.is_sidechain):
+            self.builder.uncounted.add(offset, line)
         reader = whole_lines.READERS.get(kind)
         if reader:
-            reader(self.found, offset, decode_line(line))
+            reader(self.builder, offset, decode_line(line))
         elif kind in METADATA:
-            self.found.ignored[kind] += 1
+            self.builder.ignored[kind] += 1
         elif kind in {"assistant", "user"}:
-            self.found.unknown[f"{kind} without a message"] += 1
+            self.builder.unknown[f"{kind} without a message"] += 1
         else:
-            self.found.unknown[clean_title(kind)] += 1
+            self.builder.unknown[clean_title(kind)] += 1
 
-    def _note_links(self, offset: int, line: memoryview, seen: Glance) -> None:
+    def _index_links(self, offset: int, line: memoryview, seen: Glance) -> None:
         # All lines of a copy say the same of where it comes from.
         fork = seen.forked_from.session_id if seen.forked_from else None
-        said = seen.session_id, seen.lineage, fork, seen.uuid is None
-        if said not in self.heard:
-            self.heard.add(said)
-            self.found.keep_links(read_links(offset, decode_line(line), self.found.source))
+        said = seen.session_id, seen.session_lineage, fork, seen.uuid is None
+        if said not in self.seen_links:
+            self.seen_links.add(said)
+            self.builder.add_links(read_links(offset, decode_line(line), self.builder.source))

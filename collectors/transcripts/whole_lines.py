@@ -26,103 +26,109 @@ if TYPE_CHECKING:
     from .lines import Block, Line
 
 
-def read_answer(into: Gathered, offset: int, line: Line) -> None:
+def read_answer(builder: Gathered, offset: int, line: Line) -> None:
     """Note the agents that an answer starts, its plan, and an agent's reply."""
     blocks = decode_blocks(line.message.content) if line.message else []
     for block in blocks:
         if block.type == "tool_use":
-            into.note_launch(offset, line, block)
-            if not into.is_aside(line) and (plan := agent_returns.read_plan(offset, line, block)):
-                into.texts.append(plan)
-    if into.is_agent:
-        into.note_reply(offset, line, blocks)
+            builder.add_launch(offset, line, block)
+            if not builder.is_sidechain(line) and (
+                plan := agent_returns.read_plan(offset, line, block)
+            ):
+                builder.texts.append(plan)
+    if builder.is_agent:
+        builder.add_reply(offset, line, blocks)
 
 
-def read_user(into: Gathered, offset: int, line: Line) -> None:
+def read_user(builder: Gathered, offset: int, line: Line) -> None:
     """Note a summary, what an agent returned, or a person's prompt."""
     message = line.message
     if message is None:
         return
-    into.keep_links(read_links(offset, line, into.source))
+    builder.add_links(read_links(offset, line, builder.source))
     if line.is_compact_summary:
-        into.texts.append(agent_returns.summary_fact(offset, line))
+        builder.texts.append(agent_returns.summary_fact(offset, line))
         return
     returned = agent_returns.read_return(offset, line)
     # What stands in an agent's own file was said to it, not to who started it.
-    said = [] if into.is_agent else agent_returns.read_sayings(offset, line)
+    said = [] if builder.is_agent else agent_returns.read_sayings(offset, line)
     for each in (*([returned] if returned else []), *said):
-        into.note_return(each)
+        builder.add_return(each)
     if returned or said:
-        into.in_flight.turn(Turn.ASKED, offset, line.timestamp)
+        builder.turns.set_turn(Turn.ASKED, offset, line.timestamp)
         return
-    if line.is_meta or into.is_aside(line):
-        if into.is_agent:
-            compressed.read_meta(into, offset, line)
-        elif not into.is_aside(line) and (block := read_stop_block(offset, line)):
-            into.stop_blocks.append(block)
-        elif not into.is_aside(line) and (report := read_typed_report(offset, line)):
-            into.reports.append(report)
+    if line.is_meta or builder.is_sidechain(line):
+        if builder.is_agent:
+            compressed.read_meta(builder, offset, line)
+        elif not builder.is_sidechain(line) and (block := read_stop_block(offset, line)):
+            builder.stop_blocks.append(block)
+        elif not builder.is_sidechain(line) and (report := read_typed_report(offset, line)):
+            builder.reports.append(report)
         return
     blocks = decode_blocks(message.content)
-    _note_turn(into, offset, line, blocks)
+    _note_turn(builder, offset, line, blocks)
     chosen = read_choice(blocks[0].text or "") if blocks else None
     if chosen:
-        into.session["model"] = chosen
-        into.model_offset = offset
-    if into.is_agent and blocks:
-        into.session.setdefault("prompt", prompt_key(_words(blocks)))
-    if "first_prompt" in into.session or (line.origin and line.origin.kind not in {None, "human"}):
+        builder.session["model"] = chosen
+        builder.model_offset = offset
+    if builder.is_agent and blocks:
+        builder.session.setdefault("prompt", prompt_key(_words(blocks)))
+    if "first_prompt" in builder.session or (
+        line.origin and line.origin.kind not in {None, "human"}
+    ):
         return
     prompt = _typed(blocks)
     if prompt:
-        into.session["first_prompt"] = prompt
+        builder.session["first_prompt"] = prompt
 
 
-def read_failures(into: Gathered, offset: int, line: Line) -> None:
+def read_failures(builder: Gathered, offset: int, line: Line) -> None:
     """Note tool calls that failed; the calls that were to start agents are among them."""
-    if not into.is_aside(line):
-        into.failures.extend(agent_returns.read_failures(offset, line))
+    if not builder.is_sidechain(line):
+        builder.failures.extend(agent_returns.read_failures(offset, line))
 
 
-def read_system(into: Gathered, offset: int, line: Line) -> None:
+def read_system(builder: Gathered, offset: int, line: Line) -> None:
     """Note a compaction, what was cleared without one, or what `/context` said."""
     subtype = line.subtype or "without subtype"
     if subtype == "compact_boundary":
-        into.note_boundary(offset, line)
+        builder.add_boundary(offset, line)
     elif subtype == "microcompact_boundary":
-        into.note_clearing(offset, line)
+        builder.add_microcompaction(offset, line)
     elif subtype == "local_command" and (report := read_report(offset, line)):
-        into.reports.append(report)
+        builder.reports.append(report)
     elif subtype == "stop_hook_summary":
-        into.stop_hooks.append(read_stop_hooks(offset, line))
+        builder.stop_hooks.append(read_stop_hooks(offset, line))
     elif subtype in SYSTEM:
-        into.ignored[f"system/{subtype}"] += 1
+        builder.ignored[f"system/{subtype}"] += 1
     else:
-        into.unknown[clean_title(f"system/{subtype}")] += 1
+        builder.unknown[clean_title(f"system/{subtype}")] += 1
 
 
-def read_attachment(into: Gathered, offset: int, line: Line) -> None:
+def read_attachment(builder: Gathered, offset: int, line: Line) -> None:
     """Note the model's name, and an agent's return that came in the middle of a turn."""
     attachment = line.attachment
     kind = (attachment.type if attachment else None) or "without type"
     if attachment and kind in {"queued_command", "teammate_mailbox"}:
         returned = agent_returns.read_queued_return(offset, line, attachment)
-        said = [] if into.is_agent else agent_returns.read_queued_sayings(offset, line, attachment)
+        said = (
+            [] if builder.is_agent else agent_returns.read_queued_sayings(offset, line, attachment)
+        )
         for each in (*([returned] if returned else []), *said):
-            into.note_return(each)
+            builder.add_return(each)
     elif attachment and kind == "model":
         if attachment.identity and attachment.identity.model_id:
-            into.session["model"] = clean_title(attachment.identity.model_id)
-            into.model_offset = offset
+            builder.session["model"] = clean_title(attachment.identity.model_id)
+            builder.model_offset = offset
     elif attachment and kind in NOTE_KINDS and (note := read_note(offset, line, attachment)):
-        into.notes.append(note)
+        builder.notes.append(note)
     elif kind in ATTACHMENTS:
-        into.ignored[f"attachment/{kind}"] += 1
+        builder.ignored[f"attachment/{kind}"] += 1
     else:
-        into.unknown[clean_title(f"attachment/{kind}")] += 1
+        builder.unknown[clean_title(f"attachment/{kind}")] += 1
 
 
-def read_title(into: Gathered, offset: int, line: Line) -> None:
+def read_title(builder: Gathered, offset: int, line: Line) -> None:
     """Note what the session is called, or another one that a summary names by its last line."""
     for name, value in (
         ("custom_title", line.custom_title),
@@ -130,81 +136,81 @@ def read_title(into: Gathered, offset: int, line: Line) -> None:
         ("last_prompt", typed_words(line.last_prompt or "")),
     ):
         if value and clean_title(value):
-            into.session[name] = clean_title(value)
+            builder.session[name] = clean_title(value)
     title = clean_title(line.summary or "")
     if title and line.leaf_uuid:
-        into.leaf_titles[clean_title(line.leaf_uuid)] = title
+        builder.leaf_titles[clean_title(line.leaf_uuid)] = title
     elif title:
-        into.session["summary_title"] = title
+        builder.session["summary_title"] = title
 
 
-def read_progress(into: Gathered, offset: int, line: Line) -> None:
+def read_progress(builder: Gathered, offset: int, line: Line) -> None:
     """Note what an agent did in its parent's file."""
     step = read_step(offset, line)
     if step:
-        into.steps.append(step)
+        builder.steps.append(step)
         return
     kind = progress_kind(line)
     if kind in PROGRESS:
-        into.ignored[f"progress/{kind}"] += 1
+        builder.ignored[f"progress/{kind}"] += 1
     else:
-        into.unknown[clean_title(f"progress/{kind}")] += 1
+        builder.unknown[clean_title(f"progress/{kind}")] += 1
 
 
-def read_queue_operation(into: Gathered, offset: int, line: Line) -> None:
+def read_queue_operation(builder: Gathered, offset: int, line: Line) -> None:
     """Note an agent's return that waits its turn."""
     returned = agent_returns.read_queue_operation(offset, line)
     if returned:
-        into.note_return(returned)
+        builder.add_return(returned)
     else:
-        into.ignored["queue-operation"] += 1
+        builder.ignored["queue-operation"] += 1
 
 
-def read_journal(into: Gathered, offset: int, line: Line) -> None:
+def read_journal(builder: Gathered, offset: int, line: Line) -> None:
     """Note what an agent of a workflow returned."""
-    is_journal = into.source.kind is FileKind.JOURNAL
+    is_journal = builder.source.kind is FileKind.JOURNAL
     returned = agent_returns.read_journal(offset, line) if is_journal else None
     if returned:
-        into.note_return(returned)
+        builder.add_return(returned)
     else:
-        into.unknown[clean_title(line.type or "")] += 1
+        builder.unknown[clean_title(line.type or "")] += 1
 
 
-def read_cost(into: Gathered, offset: int, line: Line) -> None:
+def read_cost(builder: Gathered, offset: int, line: Line) -> None:
     """Note the client's running total of what the session cost; an agent's file has none."""
     if line.total_cost is not None:
-        into.cost = offset, line.total_cost
+        builder.cost = offset, line.total_cost
 
 
-def read_link(into: Gathered, offset: int, line: Line) -> None:
+def read_link(builder: Gathered, offset: int, line: Line) -> None:
     """Note how the session hangs together with others."""
-    into.keep_links(read_links(offset, line, into.source))
+    builder.add_links(read_links(offset, line, builder.source))
 
 
-def read_made_up(into: Gathered, offset: int, line: Line) -> None:
+def read_made_up(builder: Gathered, offset: int, line: Line) -> None:
     """Note an answer that the client made up: a refusal, or nothing that counts."""
     refusal = read_refusal(offset, line, to_ms(line.timestamp))
     if refusal:
-        into.errors.append(refusal)
-        if not into.is_aside(line):
-            into.in_flight.turn(Turn.OVER, offset, line.timestamp)
+        builder.errors.append(refusal)
+        if not builder.is_sidechain(line):
+            builder.turns.set_turn(Turn.OVER, offset, line.timestamp)
     else:
-        into.ignored["assistant/synthetic"] += 1
+        builder.ignored["assistant/synthetic"] += 1
 
 
-def read_aside_line(into: Gathered, offset: int, line: Line) -> None:
+def read_aside_line(builder: Gathered, offset: int, line: Line) -> None:
     """Note a line of an agent in its session's own file."""
     aside = read_aside(offset, line)
     if aside:
-        into.asides.append(aside)
+        builder.asides.append(aside)
 
 
-def _note_turn(into: Gathered, offset: int, line: Line, blocks: list[Block]) -> None:
+def _note_turn(builder: Gathered, offset: int, line: Line, blocks: list[Block]) -> None:
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     if any(text.startswith(INTERRUPTED) for text in texts):
-        into.in_flight.turn(Turn.OVER, offset, line.timestamp)
+        builder.turns.set_turn(Turn.OVER, offset, line.timestamp)
     elif any(not MACHINE_TEXT.match(text) for text in texts):
-        into.in_flight.turn(Turn.ASKED, offset, line.timestamp)
+        builder.turns.set_turn(Turn.ASKED, offset, line.timestamp)
 
 
 def _words(blocks: list[Block]) -> str:

@@ -23,38 +23,46 @@ FEW_TURNS: Final = 3
 """Of turns to keep: fewer leave the model no notion of what it is doing."""
 
 
-def advice(view: View, aim: Aim, protection: Protection) -> str:
+def advice(view: View, options: Aim, protection: Protection) -> str:
     """Return what to allow so that a plan frees enough, least harm first.
 
     Each way is planned for that, so it takes as long as a plan. Raises OSError.
     """
-    least = least_tokens(view.tokens, aim.window_tokens)
-    for said, wider, kept in _ways(aim, protection):
+    least = least_tokens(view.tokens, options.window_tokens)
+    for said, wider, kept in _ways(options, protection):
         freed = _freed(view, wider, kept)
         if freed >= max(1, least):
             return f"{said}: frees ≈ {freed:,} tokens"
     return GROW
 
 
-def _ways(aim: Aim, protection: Protection) -> Iterator[tuple[str, Aim, Protection]]:
-    whole = replace(aim, target_tokens=None)
-    if aim.target_tokens is not None:
+def _ways(options: Aim, protection: Protection) -> Iterator[tuple[str, Aim, Protection]]:
+    whole = replace(options, target_tokens=None)
+    if options.target_tokens is not None:
         yield "stop later (a smaller --target)", whole, protection
-    levels = [] if aim.strategies else [each for each in Harm if aim.level < each < Harm.SUMMARY]
+    levels = (
+        []
+        if options.strategies
+        else [each for each in Harm if options.max_level < each < Harm.SUMMARY]
+    )
     ways = [
-        (f"allow level {each.value} (--level {each.value})", replace(whole, level=each), protection)
+        (
+            f"allow level {each.value} (--level {each.value})",
+            replace(whole, max_level=each),
+            protection,
+        )
         for each in levels
         if each is not Harm.FILE_ONLY
     ]
     mild = sum(each <= MOST_HARM for each in levels)
     yield from ways[:mild]
-    if protection.tool_turns > FEW_TURNS:
+    if protection.min_turns > FEW_TURNS:
         said = f"keep {FEW_TURNS} turns (--keep {FEW_TURNS})"
-        yield said, whole, replace(protection, tool_turns=FEW_TURNS)
+        yield said, whole, replace(protection, min_turns=FEW_TURNS)
     yield from ways[mild:]
 
 
-def _freed(view: View, aim: Aim, protection: Protection) -> int:
-    slots = protect(view.slots, kept_by(view.entries), protection)
-    selection = select(view.with_slots(slots), aim)
-    return 0 if selection.refused else sum(each.tokens_saved for each in selection.operations)
+def _freed(view: View, options: Aim, protection: Protection) -> int:
+    slots = protect(view.blocks, kept_by(view.entries), protection)
+    selection = select(view.with_blocks(slots), options)
+    return 0 if selection.refusals else sum(each.tokens_saved for each in selection.operations)

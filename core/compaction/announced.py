@@ -27,10 +27,10 @@ _STATES: Final = frozenset(
 """Attachments of which the newest holds."""
 
 
-def announced_again(away: Sequence[Entry], kept: Iterable[Entry]) -> list[Entry]:
+def announced_again(removed: Sequence[Entry], retained: Iterable[Entry]) -> list[Entry]:
     """List the attachments that come back when `away` leaves: not those that `kept` holds."""
-    known = {each.subtype for each in kept}
-    found = [each for each in away if each.type == "attachment" and each.subtype not in known]
+    known = {each.subtype for each in retained}
+    found = [each for each in removed if each.type == "attachment" and each.subtype not in known]
     newest = {each.subtype: each for each in found}
     return [
         each

@@ -33,24 +33,24 @@ class Envelope(msgspec.Struct, frozen=True):
 class Kept(msgspec.Struct, frozen=True):
     """What is summarised and what stays."""
 
-    summary: str
-    uuids: Sequence[str]
+    summary_text: str
+    retained_uuids: Sequence[str]
     """Of the lines that stay as they are, in their order."""
     pre_tokens: int
     post_tokens: int
 
 
 def summary_lines(
-    envelope: Envelope, kept: Kept, boundary_uuid: str, summary_uuid: str
+    fields: Envelope, content: Kept, boundary_uuid: str, summary_uuid: str
 ) -> tuple[Append, Append]:
     """Write the boundary and the summary; `trigger` is manual, for a person asked for it."""
     metadata: dict[str, Any] = {
         "trigger": "manual",
-        "preTokens": kept.pre_tokens,
-        "postTokens": kept.post_tokens,
+        "preTokens": content.pre_tokens,
+        "postTokens": content.post_tokens,
     }
-    if kept.uuids:
-        uuids = list(kept.uuids)
+    if content.retained_uuids:
+        uuids = list(content.retained_uuids)
         metadata["preservedSegment"] = {
             "headUuid": uuids[0],
             "anchorUuid": summary_uuid,
@@ -61,8 +61,8 @@ def summary_lines(
             "uuids": uuids,
             "allUuids": uuids,
         }
-    boundary = {"parentUuid": None, "logicalParentUuid": envelope.last_uuid} | _shared(
-        envelope, boundary_uuid
+    boundary = {"parentUuid": None, "logicalParentUuid": fields.last_uuid} | _shared(
+        fields, boundary_uuid
     )
     boundary |= {
         "type": "system",
@@ -72,37 +72,40 @@ def summary_lines(
         "level": "info",
         "compactMetadata": metadata,
     }
-    summary = {"parentUuid": boundary_uuid} | _shared(envelope, summary_uuid)
+    summary = {"parentUuid": boundary_uuid} | _shared(fields, summary_uuid)
     summary |= {
         "type": "user",
-        "message": {"role": "user", "content": kept.summary},
+        "message": {"role": "user", "content": content.summary_text},
         "isVisibleInTranscriptOnly": True,
         "isCompactSummary": True,
     }
     return _line(boundary), _line(summary)
 
 
-def prompt_line(envelope: Envelope, text: str, uuid: str) -> Append:
+def prompt_line(common_fields: Envelope, text: str, uuid: str) -> Append:
     """Write a person's message that begins a conversation, and name the line it goes on from."""
-    fields = {"parentUuid": None} | _shared(envelope, uuid)
+    fields = {"parentUuid": None} | _shared(common_fields, uuid)
     fields |= {
         "type": "user",
         "message": {"role": "user", "content": text},
-        "forkedFrom": {"sessionId": envelope.session_id, "messageUuid": envelope.last_uuid},
+        "forkedFrom": {
+            "sessionId": common_fields.session_id,
+            "messageUuid": common_fields.last_uuid,
+        },
     }
     return _line(fields)
 
 
-def _shared(envelope: Envelope, uuid: str) -> dict[str, Any]:
+def _shared(fields: Envelope, uuid: str) -> dict[str, Any]:
     said = {
         "isSidechain": False,
         "userType": "external",
-        "cwd": envelope.cwd,
-        "sessionId": envelope.session_id,
-        "version": envelope.version,
-        "gitBranch": envelope.git_branch,
+        "cwd": fields.cwd,
+        "sessionId": fields.session_id,
+        "version": fields.version,
+        "gitBranch": fields.git_branch,
         "uuid": uuid,
-        "timestamp": envelope.timestamp,
+        "timestamp": fields.timestamp,
     }
     return {name: value for name, value in said.items() if value is not None}
 

@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 PLAN_AGAIN: Final = "plan again"
 
 
-def apply_plan(plan: Plan, mode: Mode, subject: Subject, tell: Tell = untold) -> Receipt:
+def apply_plan(plan: Plan, mode: Mode, target: Subject, report_stage: Tell = untold) -> Receipt:
     """Carry a plan out, and give its receipt; `tell` hears each stage as it begins.
 
     Raises NotAppliedError where a check says no: then nothing has changed. Raises OSError where
     a file cannot be used: then nothing has changed either.
     """
-    _require_plan(plan, mode, subject)
+    _require_plan(plan, mode, target)
     carry_out = {Mode.FORK: _fork, Mode.IN_PLACE: _in_place, Mode.APPEND: _append}[mode]
-    with locked(subject, subject.session_id):
-        settle(subject.state, subject.session_id, subject.transcript)
-        _require_new(plan, mode, subject)
+    with locked(target, target.session_id):
+        settle(target.state_folder, target.session_id, target.transcript)
+        _require_new(plan, mode, target)
         try:
-            return carry_out(plan, subject, tell)
+            return carry_out(plan, target, report_stage)
         except MismatchError as error:
             raise refuse(Stop.UNSAFE, "plan", str(error), PLAN_AGAIN) from error
         except OSError:
-            settle(subject.state, subject.session_id, subject.transcript)
+            settle(target.state_folder, target.session_id, target.transcript)
             raise
 
 
@@ -65,33 +65,35 @@ def _nothing(why: str) -> NotAppliedError:
     return refuse(Stop.NOTHING, "V22", f"the plan would change nothing: {why}", "there is no need")
 
 
-def _require_new(plan: Plan, mode: Mode, subject: Subject) -> None:
-    for each in Receipts(subject.state).all():
+def _require_new(plan: Plan, mode: Mode, target: Subject) -> None:
+    for each in Receipts(target.state_folder).all():
         now = each.now
         if (each.plan.plan_id, each.mode) != (plan.plan_id, mode) or mode is Mode.FORK:
             continue
-        if now is not None and not now.undone and begins_with(subject.transcript, now):
+        if now is not None and not now.undone and begins_with(target.transcript, now):
             raise _nothing(f"receipt {each.receipt_id} did it")
 
 
-def _require_plan(plan: Plan, mode: Mode, subject: Subject) -> None:
+def _require_plan(plan: Plan, mode: Mode, target: Subject) -> None:
     if plan.refused:
         raise NotAppliedError(Stop.UNSAFE, plan.refused)
     if not plan.operations:
         raise refuse(Stop.NOTHING, "empty", "the plan holds no operation", "choose a higher level")
-    if plan.session_id != subject.session_id:
+    if plan.session_id != target.session_id:
         raise refuse(Stop.UNSAFE, "session", "the plan is for another session", PLAN_AGAIN)
     if mode is Mode.APPEND and not plan.only_appends:
         raise refuse(Stop.UNSAFE, "mode", "the plan rewrites lines", "make a fork of it")
 
 
-def _fork(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
-    tell(Stage.COPY)
+def _fork(plan: Plan, subject: Subject, report_stage: Tell) -> Receipt:
+    report_stage(Stage.COPY)
     backup = _back_up(plan, subject)
     own = str(uuid.uuid4())
     target = subject.transcript.with_name(f"{own}.jsonl")
-    title = fork_title(subject.transcript, subject.read(subject.transcript))
-    temporary, version = _write(plan, subject, as_fork(subject.session_id, own, title), tell)
+    title = fork_title(subject.transcript, subject.read_entries(subject.transcript))
+    temporary, version = _write(
+        plan, subject, as_fork(subject.session_id, own, title), report_stage
+    )
     receipt = replace(
         _receipt(plan, subject, Mode.FORK, target, backup, version),
         new_session_id=own,
@@ -107,17 +109,17 @@ def _fork(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
         unlink(temporary)
         sync_folder(target.parent)
 
-    tell(Stage.PUT)
-    return commit(receipt, subject.state, write)
+    report_stage(Stage.REPLACE)
+    return commit(receipt, subject.state_folder, write)
 
 
-def _in_place(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
+def _in_place(plan: Plan, subject: Subject, report_stage: Tell) -> Receipt:
     target = subject.transcript
     require_idle(subject, target, subject.session_id)
     seen = target.stat()
-    tell(Stage.COPY)
+    report_stage(Stage.COPY)
     backup = _back_up(plan, subject)
-    backups = Backups(subject.state)
+    backups = Backups(subject.state_folder)
     if backups.total_bytes() > ROOM_BYTES:
         raise refuse(
             Stop.UNSAFE,
@@ -125,7 +127,7 @@ def _in_place(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
             f"the copies in {backups.folder} take over 2 GiB",
             "undo what is no longer needed, or make a fork",
         )
-    temporary, version = _write(plan, subject, AS_IT_IS, tell)
+    temporary, version = _write(plan, subject, AS_IT_IS, report_stage)
     receipt = _receipt(plan, subject, Mode.IN_PLACE, target, backup, version)
     receipt = replace(receipt, now=_unchanged(plan))
 
@@ -133,17 +135,17 @@ def _in_place(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
         if sha256_of(target, plan.base_bytes)[0] != plan.base_sha256:
             unlink(temporary)
             raise refuse(Stop.UNSAFE, "V24", "the transcript was rewritten meanwhile", PLAN_AGAIN)
-        swap(temporary, target, seen, subject.patience)
+        swap(temporary, target, seen, subject.wait_times)
 
-    tell(Stage.PUT)
-    return commit(receipt, subject.state, write)
+    report_stage(Stage.REPLACE)
+    return commit(receipt, subject.state_folder, write)
 
 
-def _append(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
+def _append(plan: Plan, subject: Subject, report_stage: Tell) -> Receipt:
     target = subject.transcript
     require_idle(subject, target, subject.session_id)
     _require_base(plan, *sha256_of(target))
-    temporary, version = _write(plan, subject, AS_IT_IS, tell)
+    temporary, version = _write(plan, subject, AS_IT_IS, report_stage)
     with reading(temporary) as file:
         file.seek(plan.base_bytes)
         added = file.read()
@@ -165,20 +167,20 @@ def _append(plan: Plan, subject: Subject, tell: Tell) -> Receipt:
             # Settling takes them out again.
             raise refuse(Stop.LIVE, "late-write", "a client wrote at the same time", PLAN_AGAIN)
 
-    tell(Stage.PUT)
-    return commit(receipt, subject.state, write)
+    report_stage(Stage.REPLACE)
+    return commit(receipt, subject.state_folder, write)
 
 
-def _back_up(plan: Plan, subject: Subject) -> str:
-    backups = Backups(subject.state)
-    size = subject.transcript.stat().st_size
-    name = backups.keep_file(subject.transcript, size)
+def _back_up(plan: Plan, target: Subject) -> str:
+    backups = Backups(target.state_folder)
+    size = target.transcript.stat().st_size
+    name = backups.back_up(target.transcript, size)
     _require_base(plan, name, size)
-    receipts, now = Receipts(subject.state), _now_ms()
+    receipts, now = Receipts(target.state_folder), _now_ms()
     if not receipts.unreadable():
         # What such a receipt needs is not known: then nothing goes.
         backups.remove_old(receipts.all(), {name}, now)
-        receipts.remove_unnamed_plans(now)
+        receipts.remove_unreferenced_plans(now)
     return name
 
 
@@ -190,17 +192,19 @@ def _require_base(plan: Plan, sha256: str, size: int) -> None:
     )
 
 
-def _write(plan: Plan, subject: Subject, written: Written, tell: Tell) -> tuple[Path, Version]:
+def _write(
+    plan: Plan, target: Subject, transform: Written, report_stage: Tell
+) -> tuple[Path, Version]:
     """Write the file beside the transcript and verify it there. Raises NotAppliedError."""
-    tell(Stage.WRITE)
-    origin = subject.transcript.stat()
-    temporary = write_beside(subject.transcript, after(_image(plan, subject, written)), origin)
-    tell(Stage.VERIFY)
+    report_stage(Stage.WRITE)
+    origin = target.transcript.stat()
+    temporary = write_beside(target.transcript, after(_image(plan, target, transform)), origin)
+    report_stage(Stage.VERIFY)
     try:
         wrong = [*verify_status(temporary, origin)]
         if wrong:
             raise NotAppliedError(Stop.UNVERIFIED, wrong)
-        _require_verified(plan, subject, temporary, _image(plan, subject, written))
+        _require_verified(plan, target, temporary, _image(plan, target, transform))
         sha256, size = sha256_of(temporary)
         if sha256 == plan.base_sha256:
             raise _nothing("the transcript is already what it makes of it")
@@ -210,7 +214,7 @@ def _write(plan: Plan, subject: Subject, written: Written, tell: Tell) -> tuple[
     return temporary, Version(sha256, size)
 
 
-def _image(plan: Plan, subject: Subject, written: Written) -> Iterator[ImageLine]:
+def _image(plan: Plan, target: Subject, transform: Written) -> Iterator[ImageLine]:
     """Read what the plan was made for, hashing it on the way (V24)."""
     digest = hashlib.sha256()
 
@@ -219,17 +223,19 @@ def _image(plan: Plan, subject: Subject, written: Written) -> Iterator[ImageLine
             digest.update(line)
             yield line
 
-    with reading(subject.transcript) as file:
+    with reading(target.transcript) as file:
         lines = hashed(first_lines(file, plan.base_bytes))
-        yield from image(lines, plan.operations, written)
+        yield from image(lines, plan.operations, transform)
     _require_base(plan, digest.hexdigest(), plan.base_bytes)
 
 
-def _require_verified(plan: Plan, subject: Subject, path: Path, lines: Iterator[ImageLine]) -> None:
-    before = [each for each in subject.read(subject.transcript) if each.offset < plan.base_bytes]
+def _require_verified(plan: Plan, target: Subject, path: Path, lines: Iterator[ImageLine]) -> None:
+    before = [
+        each for each in target.read_entries(target.transcript) if each.offset < plan.base_bytes
+    ]
     wrong = [
         *verify_lines(path, lines, plan.operations),
-        *verify_list(before, subject.read(path), plan.operations),
+        *verify_list(before, target.read_entries(path), plan.operations),
     ]
     if wrong:
         raise NotAppliedError(Stop.UNVERIFIED, wrong)
@@ -262,7 +268,7 @@ def _receipt(
         plan=plan,
         now=None,
         pending=version,
-        automatic=subject.automatic,
+        automatic=subject.automatic_reason,
     )
 
 

@@ -75,26 +75,26 @@ SAID: Final = frozenset({"window", "breaker", "price"})
 class Verdict(msgspec.Struct, frozen=True):
     """Yes or no, and by which check."""
 
-    act: bool
+    allowed: bool
     check: str
     why: str
 
     @property
-    def is_said(self) -> bool:
+    def is_reported(self) -> bool:
         """Say whether a person should hear of it."""
-        return not self.act and self.check in SAID
+        return not self.allowed and self.check in SAID
 
 
 class Before(msgspec.Struct, frozen=True):
     """An automatic run of the session, and what came after it; tokens of the context."""
 
-    at: int
+    began_at: int
     """When it began, in ms since 1970."""
-    left: int | None = None
+    tokens_left: int | None = None
     """What it left; None where it failed."""
-    least: int | None = None
+    min_tokens_since: int | None = None
     """The least that an answer since then has seen; None where there was no answer."""
-    newest: int | None = None
+    newest_tokens_since: int | None = None
     """What the newest answer since then has seen."""
 
 
@@ -106,17 +106,17 @@ class Situation(msgspec.Struct, frozen=True):
     is_open: bool
     """The registry names a process that has it open."""
     now_ms: int
-    active_at: int | None
+    last_written_at: int | None
     """When its transcript was written last."""
     runs: tuple[Before, ...] = ()
     """Its automatic runs, oldest first, the failed ones too."""
-    is_running: bool = False
+    is_run_active: bool = False
     """One of them has not ended."""
 
     @property
     def idle_ms(self) -> int:
         """Say for how long nothing was written; 0 where that is not known."""
-        return 0 if self.active_at is None else self.now_ms - self.active_at
+        return 0 if self.last_written_at is None else self.now_ms - self.last_written_at
 
 
 def may_act(policy: Policy) -> Verdict:
@@ -137,51 +137,55 @@ def may_act(policy: Policy) -> Verdict:
     return _yes("mode", f"{mode.where} says mode = auto")
 
 
-def should_act(policy: Policy, now: Situation) -> Verdict:
+def should_act(policy: Policy, state: Situation) -> Verdict:
     """Decide whether to make this session smaller now, and why (not).
 
     What a plan of it would cost is for `pays`.
     """
     allowed = may_act(policy)
-    if not allowed.act:
+    if not allowed.allowed:
         return allowed
     return _first_no(
-        (_full(policy, now.context), at_rest(now), _armed(policy, now), _paced(policy, now))
+        (_full(policy, state.context), at_rest(state), _armed(policy, state), _paced(policy, state))
     )
 
 
-def at_rest(now: Situation) -> Verdict:
+def at_rest(state: Situation) -> Verdict:
     """Say whether nobody is, or may be, at work in a session."""
-    if now.is_running:
+    if state.is_run_active:
         return _no("running", "a run is under way")
-    rests = Status.IDLE if now.is_open else Status.ENDED
-    if now.status is not rests:
-        return _no("status", f"it is not {rests}: it is {now.status}")
-    if now.idle_ms < IDLE_MS:
+    rests = Status.IDLE if state.is_open else Status.ENDED
+    if state.status is not rests:
+        return _no("status", f"it is not {rests}: it is {state.status}")
+    if state.idle_ms < IDLE_MS:
         return _no("idle", f"it was written less than {IDLE_MS // 1000} s ago")
-    if now.idle_ms >= STALE_MS:
+    if state.idle_ms >= STALE_MS:
         return _no("stale", f"nobody has gone on with it for {STALE_MS // 3_600_000} hours")
-    return _yes("idle", f"idle for {now.idle_ms // 1000} s")
+    return _yes("idle", f"idle for {state.idle_ms // 1000} s")
 
 
-def should_mend(policy: Policy, now: Situation, done_at: int | None) -> Verdict:
+def should_mend(policy: Policy, state: Situation, done_at: int | None) -> Verdict:
     """Decide whether to mend a session that ended in a refusal, once for each (002-08, 002-37).
 
     `done_at` is when a recovery of it was changed last, whoever asked for it.
     """
     allowed = may_act(policy)
-    if not allowed.act:
+    if not allowed.allowed:
         return allowed
     if not policy.recovers:
         return _no("module", "the module `auto-recovery` is disabled")
     if not policy.flag("recovery.auto"):
         return _no("recovery.auto", "recovery.auto is not true")
     resting = msgspec.structs.replace(
-        now, status=Status.ENDED if now.status is Status.TOO_LONG else now.status
+        state, status=Status.ENDED if state.status is Status.TOO_LONG else state.status
     )
-    if done_at is not None and now.active_at is not None and done_at >= now.active_at:
+    if (
+        done_at is not None
+        and state.last_written_at is not None
+        and done_at >= state.last_written_at
+    ):
         return _no("mended", "it was tried since")
-    return _first_no((_closed(now), at_rest(resting), _paced(policy, now)))
+    return _first_no((_closed(state), at_rest(resting), _paced(policy, state)))
 
 
 def target_of(policy: Policy, context: Context) -> int:
@@ -191,18 +195,18 @@ def target_of(policy: Policy, context: Context) -> int:
     else there would be sessions that are over a threshold and never compacted.
     """
     window = context.window
-    target = round(TARGET * (policy.room(window) or window.tokens))
+    target = round(TARGET * (policy.usable_tokens(window) or window.tokens))
     lines = _acting_lines(policy, context)
     lowest = min((int(each.at * window.tokens) for each in lines), default=None)
     return target if lowest is None or target < lowest else round(TARGET * lowest)
 
 
-def pays(requests: float | None, now: Situation) -> Verdict:
+def pays(requests: float | None, state: Situation) -> Verdict:
     """Say whether a change that breaks even after so many requests is worth it now."""
-    ratio = now.context.ratio
+    ratio = state.context.ratio
     if ratio is not None and ratio >= URGENT:
         return _yes("price", "it is urgent")
-    if requests is not None and now.idle_ms >= COLD_MS:
+    if requests is not None and state.idle_ms >= COLD_MS:
         return _yes("price", "the prompt cache is cold")
     if requests is None or requests > BREAK_EVEN_REQUESTS:
         after = "never" if requests is None else f"only after {requests:.0f} requests"
@@ -231,16 +235,16 @@ def breaker_until(runs: Iterable[int]) -> int | None:
     return until
 
 
-def _closed(now: Situation) -> Verdict:
+def _closed(state: Situation) -> Verdict:
     return (
-        _no("open", "somebody has it open") if now.is_open else _yes("open", "nobody has it open")
+        _no("open", "somebody has it open") if state.is_open else _yes("open", "nobody has it open")
     )
 
 
 def _full(policy: Policy, context: Context) -> Verdict:
     if context.tokens is None or context.ratio is None:
         return _no("unknown", "what is in its context is not known")
-    least = policy.whole("compact.min_tokens") or 0
+    least = policy.integer("compact.min_tokens") or 0
     if context.tokens < least:
         return _no("small", f"{context.tokens:,} tokens are fewer than {least:,}")
     lines = _acting_lines(policy, context)
@@ -249,46 +253,49 @@ def _full(policy: Policy, context: Context) -> Verdict:
     lowest = min(lines, key=lambda each: each.at)
     if not any(each.is_reached(context.ratio) for each in lines):
         return _no("threshold", f"{context.ratio:.0%} of its window is below {lowest.at:.0%}")
-    if context.window.source is Source.ASSUMED or policy.limit(context.window) is None:
+    if context.window.source is Source.ASSUMED or policy.effective_window(context.window) is None:
         return _no("window", "its window is not known")
     return _yes("threshold", f"{context.ratio:.0%} of its window is in use")
 
 
 def _acting_lines(policy: Policy, context: Context) -> list[Line]:
     acting = {each.name for each in policy.thresholds if each.action in ACTING}
-    return [each for each in context.lines if each.name in acting]
+    return [each for each in context.thresholds if each.name in acting]
 
 
-def _armed(policy: Policy, now: Situation) -> Verdict:
-    last = next((each for each in reversed(now.runs) if each.left is not None), None)
-    if last is None or last.left is None:
+def _armed(policy: Policy, state: Situation) -> Verdict:
+    last = next((each for each in reversed(state.runs) if each.tokens_left is not None), None)
+    if last is None or last.tokens_left is None:
         return _yes("armed", "nothing was done yet")
-    if last.least is None or last.newest is None:
+    if last.min_tokens_since is None or last.newest_tokens_since is None:
         return _no("armed", "nobody has gone on since the last run")
-    window = now.context.window
-    if last.least < REARM_BELOW * (policy.limit(window) or window.tokens):
+    window = state.context.window
+    if last.min_tokens_since < REARM_BELOW * (policy.effective_window(window) or window.tokens):
         return _yes("armed", f"it fell below {REARM_BELOW:.0%} since the last run")
-    if last.newest >= REARM_GROWTH * last.left:
-        return _yes("armed", f"it grew by {last.newest / last.left - 1:.0%} since the last run")
+    if last.newest_tokens_since >= REARM_GROWTH * last.tokens_left:
+        return _yes(
+            "armed",
+            f"it grew by {last.newest_tokens_since / last.tokens_left - 1:.0%} since the last run",
+        )
     return _no("armed", f"it grew by less than {REARM_GROWTH - 1:.0%} since the last run")
 
 
-def _paced(policy: Policy, now: Situation) -> Verdict:
-    if not now.runs:
+def _paced(policy: Policy, state: Situation) -> Verdict:
+    if not state.runs:
         return _yes("cooldown", "there was no run")
-    cooldown_ms = (policy.whole("compact.cooldown_s") or 0) * 1000
-    began = [each.at for each in now.runs]
-    since = now.now_ms - began[-1]
+    cooldown_ms = (policy.integer("compact.cooldown_s") or 0) * 1000
+    began = [each.began_at for each in state.runs]
+    since = state.now_ms - began[-1]
     if since < cooldown_ms:
         return _no("cooldown", f"it cools down for {-(-(cooldown_ms - since) // 1000)} s more")
-    within = [at for at in began if 0 <= now.now_ms - at < HOUR_MS]
+    within = [at for at in began if 0 <= state.now_ms - at < HOUR_MS]
     if len(within) >= MOST_AN_HOUR:
-        minutes = -(-(within[-MOST_AN_HOUR] + HOUR_MS - now.now_ms) // 60_000)
+        minutes = -(-(within[-MOST_AN_HOUR] + HOUR_MS - state.now_ms) // 60_000)
         why = f"{len(within)} runs within an hour: paused for {minutes} minutes more"
         return _no("breaker", why)
     until = breaker_until(began)
-    if until is not None and now.now_ms < until:
-        minutes = -(-(until - now.now_ms) // 60_000)
+    if until is not None and state.now_ms < until:
+        minutes = -(-(until - state.now_ms) // 60_000)
         why = f"{MOST_RUNS} runs in {RUNS_WITHIN_MS // 60_000} minutes"
         return _no("breaker", f"{why}: paused for {minutes} minutes more")
     return _yes("cooldown", "the last run is long ago")
@@ -297,15 +304,15 @@ def _paced(policy: Policy, now: Situation) -> Verdict:
 def _first_no(verdicts: Iterable[Verdict]) -> Verdict:
     reasons: list[str] = []
     for each in verdicts:
-        if not each.act:
+        if not each.allowed:
             return each
         reasons.append(each.why)
     return _yes("all", "; ".join(reasons))
 
 
 def _no(check: str, why: str) -> Verdict:
-    return Verdict(act=False, check=check, why=why)
+    return Verdict(allowed=False, check=check, why=why)
 
 
 def _yes(check: str, why: str) -> Verdict:
-    return Verdict(act=True, check=check, why=why)
+    return Verdict(allowed=True, check=check, why=why)

@@ -31,38 +31,40 @@ ROOM_BYTES: Final = 2 << 30
 class Backups(Contents):
     """The folder of the copies. Its methods raise OSError where it cannot be used."""
 
-    def __init__(self, state: Path) -> None:
-        super().__init__(state / "backups")
+    def __init__(self, state_folder: Path) -> None:
+        super().__init__(state_folder / "backups")
 
-    def keep_file(self, path: Path, size: int) -> str:
+    def back_up(self, path: Path, size: int) -> str:
         """Copy a transcript's first bytes, and give the copy's name."""
         with reading(path) as file:
-            return self.keep(first_bytes(file, size), path.stem)
+            return self.put(first_bytes(file, size), path.stem)
 
     @contextmanager
-    def lines(self, name: str) -> Iterator[Iterator[bytes]]:
+    def open_lines(self, name: str) -> Iterator[Iterator[bytes]]:
         """Give a copy's lines, checked first. Raises ContentError."""
-        with self.blocks(name) as blocks:
+        with self.open_blocks(name) as blocks:
             yield _lines(blocks)
 
-    def remove_old(self, receipts: Sequence[Receipt], pinned: Collection[str], now: int) -> None:
+    def remove_old(
+        self, receipts: Sequence[Receipt], needed_now: Collection[str], now_ms: int
+    ) -> None:
         """Remove copies beyond the limits, never one that a change still needs to be undone.
 
         Such are the copies of what was changed in place and not taken back whole, and of a
         fork whose origin is gone or is no longer what it was; while there is room those of all
         forks, for the client deletes old sessions. `receipts` are all there are.
         """
-        kept = set(pinned) | {each.backup for each in receipts if is_only_way_back(each)}
+        kept = set(needed_now) | {each.backup for each in receipts if is_only_way_back(each)}
         if self.total_bytes() <= ROOM_BYTES:
             kept |= {each.backup for each in receipts if each.needs_backup}
             for session in {each.session_id for each in receipts}:
                 own = [each for each in receipts if each.session_id == session]
                 newest = sorted(own, key=lambda each: -each.at)[:PER_SESSION]
                 kept |= {each.backup for each in newest}
-        kept |= {each.backup for each in receipts if now - each.at <= KEPT_MS}
+        kept |= {each.backup for each in receipts if now_ms - each.at <= KEPT_MS}
         named = {each.backup for each in receipts if each.backup is not None}
         self.remove(named - kept)
-        self.remove_unnamed(named | set(pinned), now)
+        self.remove_unreferenced(named | set(needed_now), now_ms)
 
 
 def is_only_way_back(receipt: Receipt) -> bool:

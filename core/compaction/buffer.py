@@ -69,7 +69,7 @@ def _safe_start(messages: Sequence[Message], start: int) -> int:
     needs: list[int] = []
     for place, message in enumerate(messages):
         first = place
-        for piece in message.pieces:
+        for piece in message.parts:
             if piece.kind is PieceKind.TOOL_INPUT and piece.tool_use_id:
                 calls[piece.tool_use_id] = place
             elif _is_result(piece.kind, piece.tool_use_id):

@@ -31,7 +31,9 @@ def follow_chain(entries: Sequence[Entry]) -> list[Entry]:
         # An agent's own file is a sidechain from its first line to its last.
         lines = {uuid: entry for uuid, entry in lines.items() if not entry.sidechain}
     lines = _after_last_boundary(_mended(lines))
-    leaf = _leaf(lines, next((each.leaf for each in reversed(entries) if each.leaf), None))
+    leaf = _leaf(
+        lines, next((each.leaf_uuid for each in reversed(entries) if each.leaf_uuid), None)
+    )
     return _with_siblings([*_upwards(lines, leaf)][::-1], lines)
 
 
@@ -57,22 +59,22 @@ def _after_last_boundary(lines: Lines) -> Lines:
     if not kept:
         return remaining
     for uuid, entry in remaining.items():
-        if uuid not in kept and entry.parent == last.boundary.anchor:
+        if uuid not in kept and entry.parent == last.boundary.anchor_uuid:
             remaining[uuid] = replace(entry, parent=kept[-1])
-    for uuid, parent in zip(kept, (last.boundary.anchor, *kept), strict=False):
+    for uuid, parent in zip(kept, (last.boundary.anchor_uuid, *kept), strict=False):
         remaining[uuid] = replace(remaining[uuid], parent=parent)
     return remaining
 
 
 def _kept(boundary: Boundary, lines: Lines) -> tuple[str, ...]:
     """Name what stays, in its order: nothing where a line of it is missing."""
-    if boundary.anchor not in lines:
+    if boundary.anchor_uuid not in lines:
         return ()
-    if boundary.kept:
-        return boundary.kept if all(uuid in lines for uuid in boundary.kept) else ()
-    if boundary.segment is None:
+    if boundary.kept_uuids:
+        return boundary.kept_uuids if all(uuid in lines for uuid in boundary.kept_uuids) else ()
+    if boundary.kept_range is None:
         return ()
-    head, tail = boundary.segment
+    head, tail = boundary.kept_range
     walked: list[str] = []
     for entry in _upwards(lines, tail):
         walked.append(entry.uuid or "")
@@ -81,7 +83,7 @@ def _kept(boundary: Boundary, lines: Lines) -> tuple[str, ...]:
     return ()
 
 
-def _leaf(lines: Lines, remembered: str | None) -> str | None:
+def _leaf(lines: Lines, last_prompt_uuid: str | None) -> str | None:
     """Name the last line that nothing follows and that somebody's words lead to.
 
     It leads on from the line that the client remembers, or from another of the same answer
@@ -94,19 +96,19 @@ def _leaf(lines: Lines, remembered: str | None) -> str | None:
         for uuid in reversed(ends)
         if any(each.type in {"user", "assistant"} for each in _upwards(lines, uuid))
     ]
-    if remembered is not None and remembered in lines:
+    if last_prompt_uuid is not None and last_prompt_uuid in lines:
         # Of results side by side any one may be remembered, while another leads on.
-        asked = _asked_by(lines[remembered], lines)
+        asked = _asked_by(lines[last_prompt_uuid], lines)
         answer = asked.message_id
         same = {uuid for uuid, each in lines.items() if answer and each.message_id == answer}
-        below = _below(lines, {remembered, *same})
+        below = _below(lines, {last_prompt_uuid, *same})
         spoken = [uuid for uuid in spoken if uuid in below] or spoken
     return spoken[0] if spoken else None
 
 
 def _asked_by(entry: Entry, lines: Lines) -> Entry:
     """Give the answer whose tool call a line answers; a line that answers none is given back."""
-    is_result = entry.role is Role.USER and any(each.tool_use_id for each in entry.pieces)
+    is_result = entry.role is Role.USER and any(each.tool_use_id for each in entry.parts)
     return lines.get(entry.parent or "", entry) if is_result else entry
 
 
@@ -154,7 +156,7 @@ def _with_siblings(chain: list[Entry], lines: Lines) -> list[Entry]:
     for entry in lines.values():
         if not _is_answer(entry) or entry.message_id not in own:
             continue
-        called |= {each.tool_use_id: entry.message_id for each in entry.pieces if each.tool_use_id}
+        called |= {each.tool_use_id: entry.message_id for each in entry.parts if each.tool_use_id}
         if entry.uuid not in on_chain:
             aside.setdefault(entry.message_id, []).append(entry)
     for entry in lines.values():
@@ -174,20 +176,22 @@ def _answered(entry: Entry) -> str | None:
     """Name the call that a line answers first."""
     if entry.role is not Role.USER:
         return None
-    return next((each.tool_use_id for each in entry.pieces if each.tool_use_id), None)
+    return next((each.tool_use_id for each in entry.parts if each.tool_use_id), None)
 
 
 def _merged(
     chain: list[Entry],
-    own: dict[str | None, list[int]],
-    aside: dict[str | None, list[Entry]],
+    places_of_answer: dict[str | None, list[int]],
+    siblings_of_answer: dict[str | None, list[Entry]],
     children: dict[str | None, list[Entry]],
 ) -> list[Entry]:
     behind: dict[int, list[Entry]] = {}
-    for answer, siblings in aside.items():
+    for answer, siblings in siblings_of_answer.items():
         for sibling in sorted(siblings, key=_time):
-            place = max((n for n in own[answer] if _is_before(chain[n], sibling)), default=None)
-            place = own[answer][0] if place is None else place
+            place = max(
+                (n for n in places_of_answer[answer] if _is_before(chain[n], sibling)), default=None
+            )
+            place = places_of_answer[answer][0] if place is None else place
             if not _is_answer(chain[place]):
                 place = _with_attached(chain, place)
             behind.setdefault(place, []).extend([sibling, *_attached(sibling, children)])
@@ -242,4 +246,4 @@ def kept_by(entries: Sequence[Entry]) -> set[str]:
     if last is None:
         return set()
     lines = {entry.uuid: entry for entry in entries if entry.uuid}
-    return {*last.kept, *(last.segment or ()), *_kept(last, lines)}
+    return {*last.kept_uuids, *(last.kept_range or ()), *_kept(last, lines)}

@@ -44,7 +44,7 @@ class Said(msgspec.Struct, frozen=True):
     after: str
 
 
-def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
+def replace_result(view: View, slot: Slot, reason: Intent, text: str) -> Operation | None:
     """Give a tool's result another text; a string stays a string, a list a list.
 
     None where the line does not hold it as any client writes it, or nothing is gained.
@@ -60,13 +60,13 @@ def replace_result(view: View, slot: Slot, intent: Intent, text: str) -> Operati
         value = [{"type": "text", "text": text}]
     else:
         return None
-    saved = slot.tokens - view.count_as(slot, text)
+    saved = slot.tokens - view.count_tokens_with_text(slot, text)
     said = Said(_result_text(content) or "", text)
-    return _operation(view, slot, intent, {f"{pointer}/content": value}, saved, said)
+    return _operation(view, slot, reason, {f"{pointer}/content": value}, saved, said)
 
 
 def replace_inputs(
-    view: View, slot: Slot, intent: Intent, texts: Mapping[str, Any]
+    view: View, slot: Slot, reason: Intent, texts: Mapping[str, Any]
 ) -> Operation | None:
     """Give values of a call's input others, by their pointers inside it; its keys stay."""
     place = _block(view, slot)
@@ -80,22 +80,22 @@ def replace_inputs(
     except PointerError:
         return None
     said = Said(_joined(block["input"]), _joined(json.loads(after)))
-    saved = slot.tokens - view.count_as(slot, without_half_signs(after))
-    return _operation(view, slot, intent, changes, saved, said)
+    saved = slot.tokens - view.count_tokens_with_text(slot, without_half_signs(after))
+    return _operation(view, slot, reason, changes, saved, said)
 
 
-def replace_text(view: View, slot: Slot, intent: Intent, text: str) -> Operation | None:
+def replace_text(view: View, block: Slot, reason: Intent, text: str) -> Operation | None:
     """Give a block of words another text; None where the line holds it in another way."""
-    pointer = text_pointer(view, slot)
+    pointer = text_pointer(view, block)
     if pointer is None:
         return None
-    saved = slot.tokens - view.count_as(slot, text)
-    said = Said(str(at(view.value(slot.line), pointer)), text)
-    return _operation(view, slot, intent, {pointer: text}, saved, said)
+    saved = block.tokens - view.count_tokens_with_text(block, text)
+    said = Said(str(at(view.decoded_line(block.line), pointer)), text)
+    return _operation(view, block, reason, {pointer: text}, saved, said)
 
 
 def file_only(
-    view: View, number: int, intent: Intent, kind: str, changes: Mapping[str, Any]
+    view: View, number: int, reason: Intent, kind: str, changes: Mapping[str, Any]
 ) -> Operation | None:
     """Change values of a line that the model never sees; None where no byte is gained."""
     edits = tuple(replacing(view, number, changes))
@@ -103,41 +103,41 @@ def file_only(
     if not edits or saved <= 0:
         return None
     what = f"{kind} line"
-    return Operation(intent.strategy, intent.level, number, kind, what, intent.why, 0, saved, edits)
+    return Operation(reason.strategy, reason.level, number, kind, what, reason.why, 0, saved, edits)
 
 
-def text_of(view: View, slot: Slot) -> str | None:
+def text_of(view: View, block: Slot) -> str | None:
     """Read all of a slot's text; None where the line holds it in another way."""
-    if slot.piece.kind in {PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN} and slot.call:
-        place = _block(view, slot)
+    if block.part.kind in {PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN} and block.call_id:
+        place = _block(view, block)
         return None if place is None else _result_text(place[1].get("content"))
-    pointer = text_pointer(view, slot)
-    return None if pointer is None else str(at(view.value(slot.line), pointer))
+    pointer = text_pointer(view, block)
+    return None if pointer is None else str(at(view.decoded_line(block.line), pointer))
 
 
-def input_of(view: View, slot: Slot) -> dict[str, Any]:
+def input_of(view: View, block: Slot) -> dict[str, Any]:
     """Give what a call was given, all of it; empty where it is no object."""
-    place = _block(view, slot)
+    place = _block(view, block)
     asked = place[1].get("input") if place else None
     return asked if isinstance(asked, dict) else {}
 
 
-def text_pointer(view: View, slot: Slot) -> str | None:
+def text_pointer(view: View, block: Slot) -> str | None:
     """Find where a line holds a text that is no tool's: by what it says."""
     from .view import digest
 
-    value = view.value(slot.line)
+    value = view.decoded_line(block.line)
     roots = (
-        ("/attachment", "/rendered") if slot.entry.type == "attachment" else (CONTENT, "/content")
+        ("/attachment", "/rendered") if block.entry.type == "attachment" else (CONTENT, "/content")
     )
     found = [
         pointer
         for root in roots
         for pointer, text in strings(at(value, root), root)
-        if len(text) == slot.chars and digest(text) == slot.digest
+        if len(text) == block.chars and digest(text) == block.digest
     ]
     # Of an attachment what was written down as sent counts; without that nothing is proved.
-    if slot.entry.type == "attachment":
+    if block.entry.type == "attachment":
         found = [each for each in found if each.startswith("/rendered")]
     return found[0] if len(found) == 1 else None
 
@@ -166,9 +166,9 @@ def at(value: Any, pointer: str) -> Any:  # noqa: ANN401 -- any JSON
     return value
 
 
-def called(slot: Slot, asked: Mapping[str, Any] | None = None) -> str:
+def called(block: Slot, tool_input: Mapping[str, Any] | None = None) -> str:
     """Name a call by its tool and its file or command, in one line."""
-    given = asked or {}
+    given = tool_input or {}
     shown = next(
         (
             str(given[name])
@@ -184,8 +184,8 @@ def called(slot: Slot, asked: Mapping[str, Any] | None = None) -> str:
         lines = (
             f" lines {start}-{start + limit - 1}" if isinstance(limit, int) else f" from {start}"
         )
-    named = " ".join(part for part in (slot.piece.path or "", shown) if part)
-    return quote(_shown(f"{slot.piece.name} {named}".strip()), _WHAT_CHARS) + lines
+    named = " ".join(part for part in (block.part.path or "", shown) if part)
+    return quote(_shown(f"{block.part.name} {named}".strip()), _WHAT_CHARS) + lines
 
 
 def _shown(text: str) -> str:
@@ -215,33 +215,33 @@ def _joined(value: object) -> str:
 
 def _operation(
     view: View,
-    slot: Slot,
-    intent: Intent,
+    block: Slot,
+    reason: Intent,
     changes: Mapping[str, Any],
-    saved: int,
-    said: Said,
+    saved_tokens: int,
+    text_change: Said,
 ) -> Operation | None:
-    if saved <= 0 or view.is_changed(slot):
+    if saved_tokens <= 0 or view.is_changed(block):
         return None
-    if not view.holders.allows(said.before, said.after, saved):
+    if not view.name_index.allows_loss(text_change.before, text_change.after, saved_tokens):
         return None
-    edits = tuple(replacing(view, slot.line, changes))
-    for copy in view.copies_of(slot.line):
-        if copy not in view.kept:
-            edits += tuple(_copied(view, slot.line, copy, changes))
+    edits = tuple(replacing(view, block.line, changes))
+    for copy in view.copies_of(block.line):
+        if copy not in view.protected_lines:
+            edits += tuple(_copied(view, block.line, copy, changes))
     gained = bytes_saved(view, edits)
     if len(edits) < len(changes) or gained <= 0:
         return None
-    view.change(slot, said.before, said.after)
-    call = view.call_of(slot) or slot
+    view.record_change(block, text_change.before, text_change.after)
+    call = view.call_of(block) or block
     return Operation(
-        strategy=intent.strategy,
-        level=intent.level,
-        line=slot.line,
-        kind=slot.piece.kind.value,
-        what=called(slot, _short(call)) if slot.piece.name else f"{slot.piece.kind.value} text",
-        why=intent.why,
-        tokens_saved=saved,
+        strategy=reason.strategy,
+        level=reason.level,
+        line=block.line,
+        kind=block.part.kind.value,
+        what=called(block, _short(call)) if block.part.name else f"{block.part.kind.value} text",
+        why=reason.why,
+        tokens_saved=saved_tokens,
         bytes_saved=gained,
         edits=edits,
     )
@@ -250,7 +250,7 @@ def _operation(
 def _short(call: Slot) -> dict[str, Any]:
     """Read what a call was given from what the index keeps of it: nothing of a long one."""
     try:
-        asked = msgspec.json.decode(call.piece.text)
+        asked = msgspec.json.decode(call.part.text)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return {}
     return asked if isinstance(asked, dict) else {}
@@ -258,13 +258,15 @@ def _short(call: Slot) -> dict[str, Any]:
 
 def _block(view: View, slot: Slot) -> tuple[str, dict[str, Any]] | None:
     """Find the block of a call or a result in its line; None for any other shape."""
-    content = at(view.value(slot.line), CONTENT)
-    is_call = slot.piece.kind is PieceKind.TOOL_INPUT
+    content = at(view.decoded_line(slot.line), CONTENT)
+    is_call = slot.part.kind is PieceKind.TOOL_INPUT
     type_, name = (_CALLS, "id") if is_call else (_RESULTS, "tool_use_id")
     found = [
         (f"{CONTENT}/{number}", block)
         for number, block in enumerate(content if isinstance(content, list) else [])
-        if isinstance(block, dict) and block.get("type") == type_ and block.get(name) == slot.call
+        if isinstance(block, dict)
+        and block.get("type") == type_
+        and block.get(name) == slot.call_id
     ]
     if len(found) != 1 or (is_call and not isinstance(found[0][1].get("input"), dict)):
         return None
@@ -285,9 +287,9 @@ def _is_plain(block: object) -> bool:
 
 def _changed(view: View, number: int, pointer: str, changes: Mapping[str, Any]) -> str:
     """Write a value of a line as it will stand there; raises PointerError."""
-    whole = view.span(number, pointer)
-    spans = {view.span(number, each): json_text(value) for each, value in changes.items()}
-    data, text = view.raw(number), b""
+    whole = view.value_span(number, pointer)
+    spans = {view.value_span(number, each): json_text(value) for each, value in changes.items()}
+    data, text = view.line_bytes(number), b""
     place = whole.start
     for span in sorted(spans, key=lambda each: each.start):
         text += data[place : span.start] + spans[span].encode()
@@ -297,11 +299,11 @@ def _changed(view: View, number: int, pointer: str, changes: Mapping[str, Any]) 
 
 def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
     """Make the edits of one line; a value that is not there is left out."""
-    data, line = view.raw(number), view.lines[number - 1]
+    data, line = view.line_bytes(number), view.lines[number - 1]
     sha256 = hashlib.sha256(data).hexdigest()
     for pointer, value in changes.items():
         try:
-            view.span(number, pointer)
+            view.value_span(number, pointer)
         except PointerError:
             continue
         yield Replace(number, line.offset, sha256, pointer, json_text(value))
@@ -309,9 +311,9 @@ def replacing(view: View, number: int, changes: Mapping[str, Any]) -> Iterator[E
 
 def _copied(view: View, number: int, copy: int, changes: Mapping[str, Any]) -> Iterator[Edit]:
     """Change a copy of a line in the same way, where it says the same."""
-    original = view.value(number)
+    original = view.decoded_line(number)
     before = {pointer: at(original, pointer) for pointer in changes}
-    other = view.value(copy)
+    other = view.decoded_line(copy)
     same = {each: changes[each] for each in changes if at(other, each) == before[each]}
     yield from replacing(view, copy, same)
 
@@ -321,15 +323,15 @@ def bytes_saved(view: View, edits: Sequence[Edit]) -> int:
     saved = 0
     for edit in edits:
         if isinstance(edit, Remove):
-            saved += view.line(edit.line).size
+            saved += view.line(edit.line).total_bytes
         elif isinstance(edit, Replace):
-            span = view.span(edit.line, edit.pointer)
+            span = view.value_span(edit.line, edit.pointer)
             saved += span.end - span.start - len(edit.value.encode())
     return saved
 
 
 def replace_images(
-    view: View, slot: Slot, intent: Intent, note: Callable[[str, str], str]
+    view: View, slot: Slot, reason: Intent, stub_for: Callable[[str, str], str]
 ) -> Operation | None:
     """Put a text in the place of each picture or document of a result; its texts stay."""
     place = _block(view, slot)
@@ -337,12 +339,12 @@ def replace_images(
     if place is None or not isinstance(content, list):
         return None
     changes = {
-        f"{place[0]}/content/{number}": {"type": "text", "text": note(json_text(block), type_)}
+        f"{place[0]}/content/{number}": {"type": "text", "text": stub_for(json_text(block), type_)}
         for number, block in enumerate(content)
         if isinstance(block, dict) and (type_ := str(block.get("type"))) in _MEDIA
     }
     after = [
         changes.get(f"{place[0]}/content/{number}", block) for number, block in enumerate(content)
     ]
-    saved = slot.tokens - view.count_as(slot, _result_text(after) or "")
-    return _operation(view, slot, intent, changes, saved, Said("", ""))
+    saved = slot.tokens - view.count_tokens_with_text(slot, _result_text(after) or "")
+    return _operation(view, slot, reason, changes, saved, Said("", ""))

@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from .receipts import Receipt
 
 
-def commit(receipt: Receipt, state: Path, write: Callable[[], None]) -> Receipt:
+def commit(receipt: Receipt, state_folder: Path, write_change: Callable[[], None]) -> Receipt:
     """Write what is pending, and give the closed receipt.
 
     Where it fails everything is as it was; where it failed only after the file was written, it
     is done all the same. Raises NotAppliedError, OSError.
     """
-    receipts = Receipts(state)
+    receipts = Receipts(state_folder)
     try:
         receipts.write(receipt)
-        write()
+        write_change()
         closed = _closed(receipt)
         receipts.write(closed)
     except NotAppliedError:
-        settle(state, receipt.session_id, Path(receipt.transcript))
+        settle(state_folder, receipt.session_id, Path(receipt.transcript))
         raise
     except OSError:
-        settle(state, receipt.session_id, Path(receipt.transcript))
-        for each in receipts.find(receipt.receipt_id):
+        settle(state_folder, receipt.session_id, Path(receipt.transcript))
+        for each in receipts.find_by_prefix(receipt.receipt_id):
             if each.now == receipt.pending:
                 return each
         raise

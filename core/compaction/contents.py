@@ -41,7 +41,7 @@ class Contents:
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
 
-    def keep(self, blocks: Iterable[bytes], session_id: str) -> str:
+    def put(self, blocks: Iterable[bytes], session_id: str) -> str:
         """Keep a content, read back what was kept, and give its name.
 
         `session_id` is of the session whose lock is held: what is left of a process that ended
@@ -65,7 +65,7 @@ class Contents:
         """Say where a content stands."""
         return self.folder / f"{name}.z"
 
-    def is_whole(self, name: str) -> bool:
+    def is_intact(self, name: str) -> bool:
         """Say whether a content is there and is what its name says."""
         try:
             return _hash_of(self.path(name)) == name
@@ -73,9 +73,9 @@ class Contents:
             return False
 
     @contextmanager
-    def blocks(self, name: str) -> Iterator[Iterator[bytes]]:
+    def open_blocks(self, name: str) -> Iterator[Iterator[bytes]]:
         """Give a content, checked first. Raises ContentError."""
-        if not self.is_whole(name):
+        if not self.is_intact(name):
             raise ContentError(0, "the copy is gone or damaged", str(self.path(name)))
         with reading(self.path(name)) as file:
             yield _decompressed(first_bytes(file))
@@ -89,11 +89,11 @@ class Contents:
         for name in sorted(names):
             unlink(self.path(name))
 
-    def remove_unnamed(self, named: Collection[str], now: int) -> None:
+    def remove_unreferenced(self, referenced: Collection[str], now_ms: int) -> None:
         """Remove what nothing names and no process is about to name; `now` in ms since 1970."""
         for path in self._files():
-            age = now - path.lstat().st_mtime_ns // 1_000_000
-            if path.name.removesuffix(".z") not in named and age > UNNAMED_MS:
+            age = now_ms - path.lstat().st_mtime_ns // 1_000_000
+            if path.name.removesuffix(".z") not in referenced and age > UNNAMED_MS:
                 unlink(path)
 
     def _files(self) -> Iterator[Path]:

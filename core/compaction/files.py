@@ -81,9 +81,9 @@ def make_folder(folder: Path) -> None:
             each.mkdir(FOLDER_MODE)
 
 
-def beside(target: Path, ending: str = LEFTOVER) -> Path:
+def beside(target: Path, suffix: str = LEFTOVER) -> Path:
     """Name a file of ours beside another one."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{ending}")
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{suffix}")
 
 
 def write_beside(
@@ -140,13 +140,13 @@ def _write(descriptor: int, data: bytearray) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def write_file(path: Path, data: bytes, until_then: str) -> None:
+def write_file(path: Path, data: bytes, temporary_name: str) -> None:
     """Write a file of ours, whole or not at all; its folders are made.
 
     Until it is whole its name begins with `until_then`.
     """
     make_folder(path.parent)
-    temporary = write_beside(path.with_name(until_then), [data])
+    temporary = write_beside(path.with_name(temporary_name), [data])
     try:
         temporary.replace(path)
     except BaseException:

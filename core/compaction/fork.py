@@ -65,18 +65,18 @@ def _with(line: bytes, found: dict[str, Span], new: dict[str, bytes]) -> bytes:
     return line
 
 
-def copy_beside(transcript: Path, new_id: str, session_id: str) -> Path | None:
+def copy_beside(transcript: Path, fork_id: str, session_id: str) -> Path | None:
     """Copy a session's agents and large results to its fork's folder; gives it, if there is one.
 
     The copies are the fork's own: an agent that goes on there writes into its own file. Links
     and whatever is no regular file are left out. Raises OSError.
     """
     source = transcript.with_suffix("")
-    target = transcript.with_name(new_id)
+    target = transcript.with_name(fork_id)
     if source.is_symlink() or not any((source / name).is_dir() for name in (AGENTS, RESULTS)):
         return None
     target.mkdir(FOLDER_MODE)
-    rewrite = as_fork(session_id, new_id).kept
+    rewrite = as_fork(session_id, fork_id).transform_existing
     for name in (AGENTS, RESULTS):
         for path in _regular_files(source / name):
             copy = target / path.relative_to(source)

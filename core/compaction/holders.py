@@ -70,20 +70,20 @@ class Holders:
             self._held.update(words_of(text))
         self._ever: Final = self._held.copy()
 
-    def sole(self, text: str, kept: str = "") -> list[str]:
+    def unique_names(self, text: str, kept_text: str = "") -> list[str]:
         """List what a piece's text names and no other piece does, nor what is kept of it.
 
         What most pieces held comes first; of equals facts, for they are short and are found
         nowhere again, then names, in the order in which they stand. A number or a hash comes
         with the words before it: alone it says nothing.
         """
-        found = self._found(text, kept)
+        found = self._found(text, kept_text)
         return sorted(found, key=lambda shown: -self._ever[found[shown]])
 
-    def allows(self, before: str, after: str, tokens: int) -> bool:
+    def allows_loss(self, before: str, after: str, saved_tokens: int) -> bool:
         """Say whether what a change makes unnamed is little beside the tokens that it frees."""
         lost = sum(max(1, self._ever[word]) for word in self._found(before, after).values())
-        return lost <= _LOST_PER_TOKEN * tokens
+        return lost <= _LOST_PER_TOKEN * saved_tokens
 
     def _found(self, text: str, kept: str) -> dict[str, str]:
         """Give what stands only here, as it is shown, with the word by which it is counted."""
@@ -93,7 +93,7 @@ class Holders:
             return {}
         return things_in(text, lone)
 
-    def replace(self, before: str, after: str) -> None:
+    def replace_text(self, before: str, after: str) -> None:
         """Learn that a piece says something else now."""
         old, new = words_of(before), words_of(after)
         self._held.subtract(old - new)
@@ -138,7 +138,7 @@ def things_in(text: str, words: Iterable[str]) -> dict[str, str]:
     return facts | {name: word for name, word in names.items() if word not in told}
 
 
-def spoken(value: object, call: str | None) -> str:
+def spoken(value: object, call_id: str | None) -> str:
     """Join the texts of a decoded line's message: of one call or result, or of all others."""
     line = value if isinstance(value, dict) else {}
     message = line.get("message")
@@ -149,7 +149,7 @@ def spoken(value: object, call: str | None) -> str:
     return "\n".join(
         text
         for block in blocks
-        if call == (block.get("tool_use_id") or (block.get("input") and block.get("id")))
+        if call_id == (block.get("tool_use_id") or (block.get("input") and block.get("id")))
         for text in _strings([block.get(name) for name in ("text", "content", "input")])
     )
 

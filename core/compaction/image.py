@@ -33,7 +33,7 @@ class ImageLine(msgspec.Struct, frozen=True):
     """None for a line that is added."""
     after: bytes | None
     """None for a line that is left out."""
-    edits: tuple[Replace, ...] = ()
+    replacements: tuple[Replace, ...] = ()
 
 
 def same(line: bytes) -> bytes:
@@ -44,9 +44,9 @@ def same(line: bytes) -> bytes:
 class Written(msgspec.Struct, frozen=True):
     """How lines stand in the file that is written: as they are, or under a fork's id."""
 
-    kept: Callable[[bytes], bytes] = same
-    added: Callable[[bytes], bytes] = same
-    tail: tuple[bytes, ...] = ()
+    transform_existing: Callable[[bytes], bytes] = same
+    transform_added: Callable[[bytes], bytes] = same
+    trailing_lines: tuple[bytes, ...] = ()
     """Lines that stand behind all others, with their line ends."""
 
 
@@ -56,7 +56,7 @@ AS_IT_IS: Final = Written()
 def image(
     lines: Iterable[bytes],
     operations: Sequence[Operation],
-    written: Written = AS_IT_IS,
+    transform: Written = AS_IT_IS,
 ) -> Iterator[ImageLine]:
     """Give every line before and after; lines end at b"\\n" alone. Raises MismatchError."""
     by_line: dict[int, list[Replace | Remove]] = {}
@@ -71,10 +71,10 @@ def image(
     for number, line in enumerate(lines, 1):
         edits = by_line.pop(number, None)
         if edits is None:
-            whole = written.kept(line)
+            whole = transform.transform_existing(line)
             found = ImageLine(whole, whole)
         else:
-            found = _edited(line, edits, written.kept)
+            found = _edited(line, edits, transform.transform_existing)
         # A last line that is left out leaves the line end of the one before it.
         ended = found.after is None or found.after.endswith(b"\n")
         yield found
@@ -82,9 +82,9 @@ def image(
         raise MismatchError(f"line {min(by_line)} is not there")
     for edit in added:
         # A torn last line stays as it is, and the next one begins behind it.
-        yield ImageLine(None, (b"" if ended else b"\n") + written.added(line_of(edit)))
+        yield ImageLine(None, (b"" if ended else b"\n") + transform.transform_added(line_of(edit)))
         ended = True
-    for line in written.tail:
+    for line in transform.trailing_lines:
         yield ImageLine(None, (b"" if ended else b"\n") + line)
         ended = True
 
@@ -107,7 +107,7 @@ def line_of(edit: Append) -> bytes:
 
 
 def _edited(
-    line: bytes, edits: Sequence[Replace | Remove], as_target: Callable[[bytes], bytes]
+    line: bytes, edits: Sequence[Replace | Remove], transform: Callable[[bytes], bytes]
 ) -> ImageLine:
     body = line.removesuffix(b"\n")
     digest = hashlib.sha256(body).hexdigest()
@@ -116,9 +116,9 @@ def _edited(
         raise MismatchError(f"line {wrong.line} is another one than the plan was made for")
     replaced = tuple(edit for edit in edits if isinstance(edit, Replace))
     if len(replaced) < len(edits):
-        return ImageLine(as_target(line), None)
+        return ImageLine(transform(line), None)
     new = edited(body, replaced) + line[len(body) :]
-    return ImageLine(as_target(line), as_target(new), replaced)
+    return ImageLine(transform(line), transform(new), replaced)
 
 
 def edited(body: bytes, edits: Sequence[Replace]) -> bytes:

@@ -33,13 +33,13 @@ class _Old(msgspec.Struct, frozen=True):
 
 
 def patched(
-    target: Path, base: Iterable[bytes], operations: Sequence[Operation], written: Written
+    target: Path, base: Iterable[bytes], operations: Sequence[Operation], transform: Written
 ) -> Iterator[bytes]:
     """Give a file's lines with old values put back, found by uuid, pointer and what we put there.
 
     Raises NotAppliedError where one of them is not there any more.
     """
-    wanted = _wanted(base, operations, written)
+    wanted = _wanted(base, operations, transform)
     missing = {(uuid, each.pointer) for uuid, found in wanted.items() for each in found}
     with reading(target) as file:
         for line in file:
@@ -72,14 +72,14 @@ def without_added(target: Path, operations: Sequence[Operation]) -> Iterator[byt
         raise _later_first(f"{len(missing)} lines that were added are gone")
 
 
-def add_tail(new: Path, target: Path, start: int, hung: Mapping[str, str | None]) -> None:
+def add_tail(new: Path, target: Path, start: int, new_parents: Mapping[str, str | None]) -> None:
     """Append what a file holds behind `start`; children of the lines `hung` go where it says."""
     with reading(target) as file:
         file.seek(start)
-        lines = (_hang(line, hung) for line in file)
+        lines = (_hang(line, new_parents) for line in file)
         with open(new, "r+b", buffering=0) as head:  # noqa: PTH123 -- ours, unbuffered
             size = head.seek(0, os.SEEK_END)
-            if hung and os.fstat(file.fileno()).st_size > start and size:
+            if new_parents and os.fstat(file.fileno()).st_size > start and size:
                 head.seek(-1, os.SEEK_END)
                 if head.read(1) != b"\n":
                     write_all(head.fileno(), [b"\n"])
@@ -88,7 +88,7 @@ def add_tail(new: Path, target: Path, start: int, hung: Mapping[str, str | None]
 
 
 def _wanted(
-    base: Iterable[bytes], operations: Sequence[Operation], written: Written
+    base: Iterable[bytes], operations: Sequence[Operation], transform: Written
 ) -> dict[bytes, list[_Old]]:
     by_line: dict[int, list[Replace]] = {}
     for each in operations:
@@ -102,7 +102,7 @@ def _wanted(
             uuid = _uuid(line)
             if uuid is None:
                 raise _later_first(f"line {number} has no uuid")
-            old = value_at(written.kept(line), edit.pointer)
+            old = value_at(transform.transform_existing(line), edit.pointer)
             wanted.setdefault(uuid, []).append(_Old(edit.pointer, old, edit.value.encode()))
     return wanted
 
@@ -177,14 +177,14 @@ def _text(line: bytes, pointer: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _hang(line: bytes, hung: Mapping[str, str | None]) -> bytes:
-    if not hung:
+def _hang(line: bytes, parents: Mapping[str, str | None]) -> bytes:
+    if not parents:
         return line
     try:
         span = members(line).get(_PARENT)
         parent = json.loads(line[span.start : span.end]) if span else None
     except ValueError:
         return line
-    if span is None or not isinstance(parent, str) or parent not in hung:
+    if span is None or not isinstance(parent, str) or parent not in parents:
         return line
-    return line[: span.start] + json.dumps(hung[parent]).encode() + line[span.end :]
+    return line[: span.start] + json.dumps(parents[parent]).encode() + line[span.end :]

@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 class Tail(msgspec.Struct, frozen=True):
     """The newest part of a conversation, and what stands before it."""
 
-    away: tuple[Entry, ...]
+    removed: tuple[Entry, ...]
     """What leaves the context, in its order."""
-    kept: tuple[Entry, ...]
+    retained: tuple[Entry, ...]
     """What stays, without thoughts that would be bound to what left."""
-    messages_away: int
-    messages_kept: int
+    removed_messages: int
+    retained_messages: int
 
     @property
-    def uuids(self) -> tuple[str, ...]:
+    def retained_uuids(self) -> tuple[str, ...]:
         """Of the lines that stay, in their order: what a boundary lists as preserved."""
-        return tuple(entry.uuid for entry in self.kept if entry.uuid)
+        return tuple(entry.uuid for entry in self.retained if entry.uuid)
 
 
-def keep_last(sent: Sequence[Entry], messages: int) -> Tail:
+def keep_last(visible: Sequence[Entry], messages: int) -> Tail:
     """Keep the last messages, and as many more as they need.
 
     No result is kept without its call (R001-01), no part of an answer without its others; the
     cut goes back to the prompt that began the turn where that is at most as many messages
     more, else it stands behind a whole group of calls and results.
     """
-    found = messages_of(list(sent))
+    found = messages_of(list(visible))
     start = len(found) - len(manage_buffer(found, BufferSettings(messages)).recent)
     return _split(found, _turn_start(found, _whole_answer(found, start), messages))
 
 
-def keep_turns(sent: Sequence[Entry], turns: int) -> Tail:
+def keep_turns(visible: Sequence[Entry], turns: int) -> Tail:
     """Keep the last turns, each from its prompt on; all where there are not more."""
-    found = messages_of(list(sent))
+    found = messages_of(list(visible))
     begins = [place for place, each in enumerate(found) if is_prompt(each)]
     if not 0 < turns < len(begins):
         return _split(found, 0 if turns else len(found))
@@ -54,7 +54,7 @@ def keep_turns(sent: Sequence[Entry], turns: int) -> Tail:
 
 def is_prompt(message: Message) -> bool:
     """Say whether a message is a person's, and so begins a turn."""
-    return any(piece.kind is PieceKind.PROMPT for piece in message.pieces)
+    return any(piece.kind is PieceKind.PROMPT for piece in message.parts)
 
 
 def _whole_answer(found: Sequence[Message], start: int) -> int:
@@ -89,8 +89,8 @@ def _results_before(entries: Sequence[Entry]) -> int:
 
     A prompt that follows a result, as after an interruption, is sent in one message with it.
     """
-    answers = [n for n, each in enumerate(entries, 1) if any(map(is_result, each.pieces))]
-    is_asked = any(piece.kind is PieceKind.PROMPT for each in entries for piece in each.pieces)
+    answers = [n for n, each in enumerate(entries, 1) if any(map(is_result, each.parts))]
+    is_asked = any(piece.kind is PieceKind.PROMPT for each in entries for piece in each.parts)
     return answers[-1] if answers and is_asked else 0
 
 
@@ -102,9 +102,9 @@ def _thoughts_stay(kept: Sequence[Entry]) -> bool:
     """
     model = next((each.model for each in reversed(kept) if each.model), None)
     last = next((each for each in reversed(kept) if each.type != "attachment"), None)
-    is_open = last is not None and any(is_result(piece) for piece in last.pieces)
+    is_open = last is not None and any(is_result(piece) for piece in last.parts)
     return is_open and drops_thinking(model)
 
 
 def _only_thinks(entry: Entry) -> bool:
-    return all(piece.kind is PieceKind.THINKING for piece in entry.pieces)
+    return all(piece.kind is PieceKind.THINKING for piece in entry.parts)

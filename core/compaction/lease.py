@@ -33,13 +33,13 @@ class Lease:
         self._descriptor = descriptor
 
     @property
-    def is_asked_for(self) -> bool:
+    def has_waiting_writer(self) -> bool:
         """Say whether somebody waits to open the file for writing."""
         if sys.platform != "linux" or self._descriptor is None:
             return False
         return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let those go on who wait; whoever opens the file of us may do so from here on."""
         if sys.platform == "linux" and self._descriptor is not None:
             fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -55,7 +55,7 @@ def leased(path: Path) -> Iterator[Lease]:
         try:
             yield lease
         finally:
-            lease.let_go()
+            lease.release()
 
 
 def _is_granted(descriptor: int, path: Path) -> bool:

@@ -46,11 +46,11 @@ class ParsedTokenLimitError(msgspec.Struct, frozen=True):
     model_id: str | None = None
     api_type: str | None = None
     """The API's own name of the error."""
-    keyword: str = ""
+    matched_keyword: str = ""
     """By which it was known."""
 
     @property
-    def is_overflow(self) -> bool:
+    def exceeds_window(self) -> bool:
         """Say whether the request was beyond doubt larger than the window.
 
         A text that only mentions `max_tokens` may be about the answer, and one that says that
@@ -58,7 +58,7 @@ class ParsedTokenLimitError(msgspec.Struct, frozen=True):
         """
         if self.error_type is LimitErrorType.NON_EMPTY_CONTENT:
             return False
-        sure = self.error_type is LimitErrorType.BEDROCK or self.keyword in _UNMISTAKABLE
+        sure = self.error_type is LimitErrorType.BEDROCK or self.matched_keyword in _UNMISTAKABLE
         return sure or self.max_tokens is not None
 
 
@@ -146,15 +146,15 @@ class _Said(msgspec.Struct):
     texts: list[str] = []
     ids: dict[str, str] = {}
     api_type: str | None = None
-    bare: bool = False
+    is_bare_text: bool = False
     """It is a sentence, in nothing."""
-    body_message: bool = False
+    is_message_only: bool = False
     """The response is nothing but a message, as Bedrock's are."""
 
 
 def parse_anthropic_token_limit_error(error: object) -> ParsedTokenLimitError | None:
     """Read an error, a sentence or an object; None where it is no refusal for its size."""
-    said = _Said(bare=isinstance(error, str))
+    said = _Said(is_bare_text=isinstance(error, str))
     _gather(error, said, 0)
     text = " ".join(said.texts).lower()
     keyword = next((each for each in KEYWORDS if each in text), None)
@@ -168,7 +168,7 @@ def parse_anthropic_token_limit_error(error: object) -> ParsedTokenLimitError | 
         max_tokens=limit,
         message_index=int(index[1]) if index else None,
         api_type=said.api_type,
-        keyword=keyword,
+        matched_keyword=keyword,
         **said.ids,
     )
 
@@ -194,9 +194,9 @@ def _type_of(said: _Said, text: str, *, sized: bool) -> LimitErrorType:
         return LimitErrorType.NON_EMPTY_CONTENT
     if LimitErrorType.CONTEXT_LENGTH in text:
         return LimitErrorType.CONTEXT_LENGTH
-    if not sized and (said.body_message or _BEDROCK in text):
+    if not sized and (said.is_message_only or _BEDROCK in text):
         return LimitErrorType.BEDROCK
-    if said.bare:
+    if said.is_bare_text:
         return LimitErrorType.STRING
     return LimitErrorType.TOKEN_LIMIT if sized else LimitErrorType.UNKNOWN
 
@@ -247,7 +247,7 @@ def _gather(value: object, said: _Said, depth: int) -> None:
         inner = _inner_object(text)
         said.texts.append(text if inner is None else text.partition("{")[0])
         if inner is not None:
-            said.bare = False
+            said.is_bare_text = False
             _gather(inner, said, depth + 1)
     elif isinstance(value, dict):
         _gather_object(value, said, depth)
@@ -264,7 +264,7 @@ def _gather_object(value: dict[Any, Any], said: _Said, depth: int) -> None:
             said.api_type = inner["type"]
         if name in _BODIES and isinstance(inner, str):
             body = _inner_object(inner[:MAX_CHARS])
-            said.body_message |= body is not None and "message" in body and "error" not in body
+            said.is_message_only |= body is not None and "message" in body and "error" not in body
         if isinstance(inner, dict) or (name in _TEXTS and isinstance(inner, str)):
             _gather(inner, said, depth + 1)
     if depth == 0 and not said.texts:

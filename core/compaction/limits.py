@@ -29,18 +29,18 @@ def size_note(size: int) -> str | None:
     return f"the transcript has {size / _MB:,.0f} MB: planning and applying take a while"
 
 
-def file_refusal(scan: Scan, largest: int = LARGEST_BYTES) -> Refusal | None:
+def file_refusal(scan: Scan, max_bytes: int = LARGEST_BYTES) -> Refusal | None:
     """Refuse to change a transcript of more than `largest` bytes; None where it is smaller."""
-    return size_refusal(scan.size, largest)
+    return size_refusal(scan.size, max_bytes)
 
 
-def size_refusal(size: int, largest: int = LARGEST_BYTES) -> Refusal | None:
+def size_refusal(size: int, max_bytes: int = LARGEST_BYTES) -> Refusal | None:
     """Refuse a transcript of `size` bytes as `file_refusal` does, before it is read."""
-    if size <= largest:
+    if size <= max_bytes:
         return None
     return Refusal(
         "file-size",
-        f"the transcript has {size / _MB:,.0f} MB, more than the {largest / _MB:,.0f} MB that"
+        f"the transcript has {size / _MB:,.0f} MB, more than the {max_bytes / _MB:,.0f} MB that"
         " are changed unasked",
         "say --force, with three times as much room on the disk",
     )
@@ -48,11 +48,11 @@ def size_refusal(size: int, largest: int = LARGEST_BYTES) -> Refusal | None:
 
 def line_refusal(scan: Scan) -> Refusal | None:
     """Refuse a line that is longer than any that is read; None where there is none."""
-    if scan.longest <= LONGEST_LINE:
+    if scan.longest_line_bytes <= LONGEST_LINE:
         return None
     return Refusal(
         "line-size",
-        f"a line of it has {scan.longest / _MB:,.0f} MB, and none of more than"
+        f"a line of it has {scan.longest_line_bytes / _MB:,.0f} MB, and none of more than"
         f" {LONGEST_LINE / _MB:,.0f} MB is read",
         "look into the file: no client writes such a line",
     )

@@ -33,19 +33,19 @@ class Scan(msgspec.Struct, frozen=True):
 
     lines: tuple[Line, ...]
     """All that are whole; half of one at the end is not among them."""
-    torn: Line | None
+    torn_line: Line | None
     """Half a line at the end of the file, which nobody reads."""
     sha256: str
     size: int
-    longest: int
+    longest_line_bytes: int
     """Bytes of the longest line with its line end, whether it is one of `lines` or too long."""
-    state: tuple[int, int]
+    size_and_mtime: tuple[int, int]
     """Size and time of the last change when the reading began."""
 
     @property
-    def end(self) -> int:
+    def end_offset(self) -> int:
         """Byte behind the last whole line and its line end."""
-        return self.lines[-1].offset + self.lines[-1].size if self.lines else 0
+        return self.lines[-1].offset + self.lines[-1].total_bytes if self.lines else 0
 
 
 class LineFile:
@@ -84,19 +84,19 @@ class LineFile:
             offset += len(data)
         return Scan(tuple(lines), torn, hashed.hexdigest(), offset, longest, before)
 
-    def read(self, line: Line) -> bytes:
+    def read_line(self, line: Line) -> bytes:
         """Give a line's bytes without the line end; raises OSError."""
         # Not through the buffer, which would be filled anew for each line.
-        return os.pread(self._file.fileno(), line.length, line.offset)
+        return os.pread(self._file.fileno(), line.content_bytes, line.offset)
 
-    def is_still(self, path: Path, scan: Scan) -> bool:
+    def is_same_file(self, path: Path, scan: Scan) -> bool:
         """Return whether a path still names this file, uncut since the scan. Raises OSError."""
         own = os.fstat(self._file.fileno())
         return os.path.samestat(path.stat(follow_symlinks=False), own) and own.st_size >= scan.size
 
     def has_changed(self, scan: Scan) -> bool:
         """Say whether somebody wrote to the file since a scan of it began."""
-        return self._state() != scan.state
+        return self._state() != scan.size_and_mtime
 
     def _state(self) -> tuple[int, int]:
         now = os.fstat(self._file.fileno())
@@ -108,7 +108,7 @@ def _line(number: int, offset: int, data: bytes) -> Line:
     return Line(
         number=number,
         offset=offset,
-        length=len(data.removesuffix(b"\n")),
+        content_bytes=len(data.removesuffix(b"\n")),
         type=type_[1].decode() if type_ else "",
         has_result=_RESULT in data,
         is_ended=data.endswith(b"\n"),

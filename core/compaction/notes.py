@@ -10,19 +10,21 @@ if TYPE_CHECKING:
     from .view import View
 
 
-def note(view: View, out: str, what: str, back: str, kept: str = "") -> str:
+def note(
+    view: View, removed_text: str, description: str, restore_hint: str, kept_text: str = ""
+) -> str:
     """Write a stub for a part of a piece; it names what no other piece does, nor `kept`.
 
     What one digest does not hold gets several, if the text is long enough for that.
     """
-    names = view.holders.sole(out, kept)
+    names = view.name_index.unique_names(removed_text, kept_text)
     if sum(len(name) + 2 for name in names) > DIGEST_CHARS:
-        several = stubs(out, what, back, names)
-        if is_worth(out, several):
+        several = stubs(removed_text, description, restore_hint, names)
+        if is_worth(removed_text, several):
             return several
-    return stub(out, what, back, names)
+    return stub(removed_text, description, restore_hint, names)
 
 
-def overtaken(view: View, out: str, why: str, kept: str = "") -> str:
+def overtaken(view: View, removed_text: str, reason: str, kept_text: str = "") -> str:
     """Write a pointer for a part of a piece, with what no other piece names, nor `kept`."""
-    return pointer(out, why, view.holders.sole(out, kept))
+    return pointer(removed_text, reason, view.name_index.unique_names(removed_text, kept_text))

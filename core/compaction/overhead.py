@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def overhead_of(
-    slots: Sequence[Slot], entries: Sequence[Entry], tokens: Callable[[Entry], int]
+    blocks: Sequence[Slot], entries: Sequence[Entry], count_tokens: Callable[[Entry], int]
 ) -> int:
     """Estimate it in tokens from the newest answer behind the last boundary.
 
@@ -27,13 +27,13 @@ def overhead_of(
     that its estimate is hardly off; `tokens` counts those lines. 0 where no answer says what
     it used.
     """
-    newest = _by_newest(slots, entries)
+    newest = _by_newest(blocks, entries)
     if newest > 0:
         return newest
     begun = _until_first_answer(entries)
     if not begun:
         return 0
-    return max(0, (begun[-1].context_tokens or 0) - sum(map(tokens, begun[:-1])))
+    return max(0, (begun[-1].context_tokens or 0) - sum(map(count_tokens, begun[:-1])))
 
 
 def opening(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
@@ -41,18 +41,18 @@ def opening(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
     return [] if _newest(entries, sent) else _until_first_answer(entries)
 
 
-def cleared_tokens(slots: Sequence[Slot], entries: Sequence[Entry], answer: Entry) -> int:
+def cleared_tokens(blocks: Sequence[Slot], entries: Sequence[Entry], answer: Entry) -> int:
     """Estimate how many tokens of some slots an answer's request did not hold any more."""
     cleared = cleared_for(answer, entries)
-    return sum(each.tokens for each in slots if cleared.has(each.entry, each.piece))
+    return sum(each.tokens for each in blocks if cleared.includes(each.entry, each.part))
 
 
-def _by_newest(slots: Sequence[Slot], entries: Sequence[Entry]) -> int:
-    answer = _newest(entries, [each.entry for each in slots])
+def _by_newest(blocks: Sequence[Slot], entries: Sequence[Entry]) -> int:
+    answer = _newest(entries, [each.entry for each in blocks])
     if answer is None:
         return 0
-    first = next(each for each in slots if each.entry.message_id == answer.message_id)
-    held = first.position - cleared_tokens(slots[: first.place], entries, answer)
+    first = next(each for each in blocks if each.entry.message_id == answer.message_id)
+    held = first.tokens_before - cleared_tokens(blocks[: first.index], entries, answer)
     return (answer.context_tokens or 0) - held
 
 
@@ -67,6 +67,6 @@ def _newest(entries: Sequence[Entry], sent: Sequence[Entry]) -> Entry | None:
 
 
 def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
-    spoken = [each for each in entries if each.pieces and not each.sidechain]
+    spoken = [each for each in entries if each.parts and not each.sidechain]
     first = next((n for n, each in enumerate(spoken) if each.context_tokens), None)
     return [] if first is None else spoken[: first + 1]

@@ -33,12 +33,12 @@ KEPT_CHARS: Final = 1_000
 def plan_whole(
     session_id: str,
     path: Path,
-    read: Read,
+    read_entries: Read,
     counter_of: CounterOf,
-    make: Make,
+    make_operation: Make,
     *,
-    live: str | None = None,
-    largest: int = LARGEST_BYTES,
+    open_in: str | None = None,
+    max_bytes: int = LARGEST_BYTES,
 ) -> Plan:
     """Plan what `make` gives for a transcript; nothing is written, a refusal is part of it.
 
@@ -47,21 +47,21 @@ def plan_whole(
     """
     with open_lines(path) as file:
         scan = file.scan()
-        read = as_scanned(read, file, scan)
-        view = read_view(path, file, scan, read, counter_of)
-        refused = list(refusals(view, scan, live))
+        read_entries = as_scanned(read_entries, file, scan)
+        view = read_view(path, file, scan, read_entries, counter_of)
+        refused = list(refusals(view, scan, open_in))
         operations: list[Operation] = []
         if not refused:
-            made = make(_whole(path, read, view), view)
+            made = make_operation(_whole(path, read_entries, view), view)
             if isinstance(made, Refusal):
                 refused.append(made)
             elif made.level is Harm.SUMMARY and made.tokens_saved <= 0:
                 refused.append(_LARGER)
             else:
                 operations.append(made)
-        refused += late_refusals(file, scan, largest)
+        refused += late_refusals(file, scan, max_bytes)
     saved = sum(each.tokens_saved for each in operations)
-    warm = view.overhead + _unmoved(operations, view)
+    warm = view.overhead_tokens + _unmoved(operations, view)
     even = break_even(view.tokens, warm, saved, view.model)
     return make_plan(
         session_id,
@@ -69,8 +69,8 @@ def plan_whole(
         scan.size,
         operations,
         before_tokens=view.tokens,
-        break_even_requests=even.five_minutes,
-        break_even_requests_1h=even.one_hour,
+        break_even_requests=even.requests_5m,
+        break_even_requests_1h=even.requests_1h,
         refused=refused,
     )
 
@@ -86,16 +86,16 @@ class _Counts:
     """Tokens of pieces whose texts are cut, as they were counted when they were whole."""
 
     def __init__(self, view: View) -> None:
-        self._count: Final = view.count
+        self._count: Final = view.count_tokens
         self._of_slots: Final = {
-            slot.piece: slot.tokens
-            for slot in view.slots
+            slot.part: slot.tokens
+            for slot in view.blocks
             # Of a thought the context holds more than its text says.
-            if not slot.replaced and slot.piece.kind is not PieceKind.THINKING
+            if not slot.is_replaced and slot.part.kind is not PieceKind.THINKING
         }
         self._known: Final[dict[Piece, int]] = {}
 
-    def cut(self, piece: Piece) -> Piece:
+    def shorten(self, piece: Piece) -> Piece:
         """Cut a piece's text where a summary needs no more of it."""
         short = slim(piece, KEPT_CHARS) if _is_output(piece) else piece
         known = self._of_slots.get(slim(piece))
@@ -103,7 +103,7 @@ class _Counts:
             self._known[short] = known
         return short
 
-    def of(self, piece: Piece) -> int:
+    def tokens_of(self, piece: Piece) -> int:
         """Give what was counted, or count."""
         known = self._known.get(piece)
         if known is None:
@@ -120,24 +120,24 @@ def _unmoved(operations: Iterable[Operation], view: View) -> int:
     if any(isinstance(edit, Append) for edit in edits):
         return 0
     first = min((edit.line for edit in edits if not isinstance(edit, Append)), default=0)
-    return min((slot.position for slot in view.slots if slot.line >= first), default=0)
+    return min((slot.tokens_before for slot in view.blocks if slot.line >= first), default=0)
 
 
 def _whole(path: Path, read: Read, view: View) -> Whole:
     counts = _Counts(view)
     entries = tuple(
-        replace(entry, pieces=tuple(map(counts.cut, entry.pieces)), snapshot=None)
+        replace(entry, parts=tuple(map(counts.shorten, entry.parts)), snapshot=None)
         for entry in read(path)
     )
     last = newest(entries)
-    said = view.value(last.line) if last else None
+    said = view.decoded_line(last.line) if last else None
     return Whole(
         entries,
         envelope_of(said if isinstance(said, dict) else {}),
-        counts.of,
+        counts.tokens_of,
         str(path),
-        view.overhead,
-        view.tokens - view.overhead,
+        view.overhead_tokens,
+        view.tokens - view.overhead_tokens,
     )
 
 

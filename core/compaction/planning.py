@@ -62,13 +62,13 @@ class Measure(msgspec.Struct, frozen=True):
 def plan_transcript(
     session_id: str,
     path: Path,
-    read: Read,
+    read_entries: Read,
     counter_of: CounterOf,
     *,
-    aim: Aim | None = None,
+    options: Aim | None = None,
     protection: Protection = DEFAULT,
-    live: str | None = None,
-    largest: int = LARGEST_BYTES,
+    open_in: str | None = None,
+    max_bytes: int = LARGEST_BYTES,
 ) -> Plan:
     """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
 
@@ -81,12 +81,12 @@ def plan_transcript(
             session_id,
             path,
             file,
-            read,
+            read_entries,
             counter_of,
-            aim=aim,
+            options=options,
             protection=protection,
-            live=live,
-            largest=largest,
+            open_in=open_in,
+            max_bytes=max_bytes,
         )
         return made.plan()
 
@@ -103,21 +103,21 @@ class Draft:
         file: LineFile,
         scan: Scan,
         view: View,
-        aim: Aim,
-        refused: Iterable[Refusal],
-        largest: int,
+        options: Aim,
+        refusals: Iterable[Refusal],
+        max_bytes: int,
         protection: Protection = DEFAULT,
     ) -> None:
         self._session_id: Final = session_id
         self._file: Final = file
         self._scan: Final = scan
         self._view: Final = view
-        self._aim: Final = aim
-        self._refused: Final = tuple(refused)
-        self._largest: Final = largest
+        self._options: Final = options
+        self._refusals: Final = tuple(refusals)
+        self._max_bytes: Final = max_bytes
         self._protection: Final = protection
-        chosen = [] if self._refused else choose(view, aim)
-        self.offered: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
+        chosen = [] if self._refusals else choose(view, options)
+        self.offered_operations: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
         """What may be left out, one by one, in the order of the lines. What follows from it,
         as bound thoughts and the recorded usage, is not among them."""
 
@@ -126,30 +126,30 @@ class Draft:
 
         Raises OSError where the file cannot be read.
         """
-        view, refused = self._view, list(self._refused)
+        view, refused = self._view, list(self._refusals)
         selection = Selection((), view.tokens)
         if not refused:
-            kept = [each for n, each in enumerate(self.offered) if n not in left_out]
+            kept = [each for n, each in enumerate(self.offered_operations) if n not in left_out]
             selection = bind(view, kept)
-            refused += [*selection.refused, *self._too_little(selection, left_out)]
+            refused += [*selection.refusals, *self._too_little(selection, left_out)]
         operations = with_usage(view, selection.operations)
-        refused += late_refusals(self._file, self._scan, self._largest)
+        refused += late_refusals(self._file, self._scan, self._max_bytes)
         saved = sum(each.tokens_saved for each in selection.operations)
-        even = break_even(view.tokens, selection.position, saved, view.model)
+        even = break_even(view.tokens, selection.tokens_before, saved, view.model)
         return plans.make_plan(
             self._session_id,
             self._scan.sha256,
             self._scan.size,
             operations,
             before_tokens=view.tokens,
-            break_even_requests=even.five_minutes,
-            break_even_requests_1h=even.one_hour,
+            break_even_requests=even.requests_5m,
+            break_even_requests_1h=even.requests_1h,
             refused=refused,
-            protected=kept_of(view.slots),
+            protected=kept_of(view.blocks),
         )
 
     def _too_little(self, selection: Selection, left_out: Collection[int]) -> Iterator[Refusal]:
-        for each in _too_little(self._view, selection, self._aim):
+        for each in _too_little(self._view, selection, self._options):
             if each.check == "target":
                 yield each
             elif left_out:
@@ -159,33 +159,33 @@ class Draft:
 
     @cached_property
     def _advice(self) -> str:
-        return advice(self._view, self._aim, self._protection)
+        return advice(self._view, self._options, self._protection)
 
 
 def draft(
     session_id: str,
     path: Path,
     file: LineFile,
-    read: Read,
+    read_entries: Read,
     counter_of: CounterOf,
     *,
-    aim: Aim | None = None,
+    options: Aim | None = None,
     protection: Protection = DEFAULT,
-    live: str | None = None,
-    largest: int = LARGEST_BYTES,
+    open_in: str | None = None,
+    max_bytes: int = LARGEST_BYTES,
 ) -> Draft:
     """Begin a plan as `plan_transcript` does, of a file that stays open. Raises OSError."""
     scan = file.scan()
-    view = read_view(path, file, scan, read, counter_of, protection)
-    refused = refusals(view, scan, live)
-    return Draft(session_id, file, scan, view, aim or Aim(), refused, largest, protection)
+    view = read_view(path, file, scan, read_entries, counter_of, protection)
+    refused = refusals(view, scan, open_in)
+    return Draft(session_id, file, scan, view, options or Aim(), refused, max_bytes, protection)
 
 
 def read_view(
     path: Path,
     file: LineFile,
     scan: Scan,
-    read: Read,
+    read_entries: Read,
     counter_of: CounterOf,
     protection: Protection = DEFAULT,
 ) -> View:
@@ -193,12 +193,12 @@ def read_view(
 
     It is of the moment of the scan, whoever writes meanwhile. Raises OSError, RewrittenError.
     """
-    read = as_scanned(read, file, scan)
-    entries = list(_slim_entries(read(path)))
+    read_entries = as_scanned(read_entries, file, scan)
+    entries = list(_slim_entries(read_entries(path)))
     sent = project(entries)
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
     counter = counter_of(model)
-    measured = _measure(path, read, [*opening(entries, sent), *sent], counter)
+    measured = _measure(path, read_entries, [*opening(entries, sent), *sent], counter)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
@@ -214,31 +214,33 @@ def read_view(
         file,
         counter,
         model=model,
-        kept=kept_lines(entries, ((line.number, line.type) for line in lines)),
+        protected_lines=kept_lines(entries, ((line.number, line.type) for line in lines)),
         entries=entries,
-        overhead=overhead_of(slots, entries, _Counted(path, read, entries, measured, counter)),
-        torn=scan.torn,
+        overhead_tokens=overhead_of(
+            slots, entries, _Counted(path, read_entries, entries, measured, counter)
+        ),
+        torn_line=scan.torn_line,
     )
 
 
-def as_scanned(read: Read, file: LineFile, scan: Scan) -> Read:
+def as_scanned(read_entries: Read, file: LineFile, scan: Scan) -> Read:
     """Read a transcript again as a scan found it: not a line that was written since.
 
     The reading raises RewrittenError where those lines are other ones by now.
     """
-    lengths = {line.offset: line.length for line in scan.lines}
+    lengths = {line.offset: line.content_bytes for line in scan.lines}
     # Of a line that is too long others may see more; nothing is planned there.
     is_read = line_refusal(scan) is None
 
     def entries(path: Path, start: int = 0, /) -> Iterator[Entry]:
-        for entry in read(path, start):
-            if entry.offset >= scan.end:
+        for entry in read_entries(path, start):
+            if entry.offset >= scan.end_offset:
                 break
             if is_read and lengths.get(entry.offset) != entry.length:
                 raise RewrittenError(path)
             yield entry
             del entry
-        if not file.is_still(path, scan):
+        if not file.is_same_file(path, scan):
             raise RewrittenError(path)
 
     return entries
@@ -261,10 +263,10 @@ class _Counted:
 
     def __call__(self, entry: Entry) -> int:
         """Estimate the tokens of a line; raises OSError."""
-        if any((entry.line, piece) not in self._measured for piece in entry.pieces):
+        if any((entry.line, piece) not in self._measured for piece in entry.parts):
             path, read, counter = self._file
             self._measured |= _measure(path, read, opening(self._entries, ()), counter)
-        return sum(self._measured[entry.line, piece].tokens for piece in entry.pieces)
+        return sum(self._measured[entry.line, piece].tokens for piece in entry.parts)
 
 
 def _slim_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -290,7 +292,7 @@ def _held_once(name: str | None, before: str | None) -> str | None:
 
 
 def _slim_entry(entry: Entry) -> Entry:
-    return replace(entry, pieces=tuple(map(slim, entry.pieces)), snapshot=None)
+    return replace(entry, parts=tuple(map(slim, entry.parts)), snapshot=None)
 
 
 def _measure(
@@ -304,7 +306,7 @@ def _measure(
     measured = {}
     for entry in read(path, start):
         if entry.offset in wanted:
-            for piece in entry.pieces:
+            for piece in entry.parts:
                 known = Measure(counter.tokens(piece), len(piece.text), digest(piece.text))
                 measured[wanted[entry.offset], slim(piece)] = known
         if entry.offset >= end:
@@ -320,10 +322,10 @@ class _Known:
         self._tokens: Final = {piece: each.tokens for (_, piece), each in measured.items()}
         self._counter: Final = counter
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Give what was counted, or count."""
-        known = self._tokens.get(piece)
-        return self._counter.tokens(piece) if known is None else known
+        known = self._tokens.get(part)
+        return self._counter.tokens(part) if known is None else known
 
 
 def _thoughts(
@@ -344,7 +346,7 @@ def _slots(
     slots: list[Slot] = []
     position = 0
     for number, entry in enumerate(sent):
-        for piece in entry.pieces:
+        for piece in entry.parts:
             measure = measured.get((entry.line, piece))
             replaced = measure is None
             if measure is None:
@@ -355,14 +357,14 @@ def _slots(
                 tokens = thoughts.get(entry.message_id, tokens) if is_seen else 0
             slots.append(
                 Slot(
-                    place=len(slots),
+                    index=len(slots),
                     entry=entry,
-                    piece=piece,
-                    position=position,
+                    part=piece,
+                    tokens_before=position,
                     tokens=tokens,
                     chars=measure.chars,
                     digest=measure.digest,
-                    replaced=replaced,
+                    is_replaced=replaced,
                 )
             )
             position += tokens
@@ -375,13 +377,13 @@ def _seen_from(sent: Sequence[Entry]) -> int:
     A turn that is over is an earlier one to whatever is sent next.
     """
     said = [each for each in sent if each.type in {"user", "assistant"}]
-    if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].pieces)):
+    if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].parts)):
         return len(sent)
     return max((n for n, each in enumerate(sent) if _is_prompt(each)), default=0)
 
 
 def _is_prompt(entry: Entry) -> bool:
-    return any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
+    return any(piece.kind is PieceKind.PROMPT for piece in entry.parts)
 
 
 CHANGED: Final = Refusal(
@@ -391,27 +393,27 @@ CHANGED: Final = Refusal(
 )
 
 
-def late_refusals(file: LineFile, scan: Scan, largest: int) -> Iterator[Refusal]:
+def late_refusals(file: LineFile, scan: Scan, max_bytes: int) -> Iterator[Refusal]:
     """Say why a plan that was made is not to be carried out."""
-    too_large = file_refusal(scan, largest)
+    too_large = file_refusal(scan, max_bytes)
     if too_large:
         yield too_large
     if file.has_changed(scan):
         yield CHANGED
 
 
-def refusals(view: View, scan: Scan, live: str | None) -> Iterator[Refusal]:
+def refusals(view: View, scan: Scan, open_in: str | None) -> Iterator[Refusal]:
     """Say why nothing is planned for a transcript at all; `live` says who has it open."""
     too_long = line_refusal(scan)
     if too_long:
         yield too_long
-    if live:
-        yield Refusal("live", live, "close the session, or use `ctxtop trigger`")
-    if not view.slots:
+    if open_in:
+        yield Refusal("live", open_in, "close the session, or use `ctxtop trigger`")
+    if not view.blocks:
         yield Refusal(
             "shape", "no message of it would be sent", "check that it is a session's transcript"
         )
-    elif view.slots[0].entry.role is not Role.USER:
+    elif view.blocks[0].entry.role is not Role.USER:
         yield Refusal(
             "shape",
             "the first message that would be sent is not a user's",
@@ -419,16 +421,16 @@ def refusals(view: View, scan: Scan, live: str | None) -> Iterator[Refusal]:
         )
 
 
-def _too_little(view: View, selection: Selection, aim: Aim) -> Iterator[Refusal]:
-    if aim.target_tokens is not None and view.tokens <= aim.target_tokens:
+def _too_little(view: View, selection: Selection, options: Aim) -> Iterator[Refusal]:
+    if options.target_tokens is not None and view.tokens <= options.target_tokens:
         yield Refusal(
             "target",
-            f"the context has {view.tokens:,} tokens, and {aim.target_tokens:,} were to be reached",
+            f"the context has {view.tokens:,} tokens, and {options.target_tokens:,} were to be reached",
             "name a smaller --target, or a --level to take all that it allows",
         )
     elif not selection.operations:
         yield Refusal("nothing", "nothing was found that may go", GROW)
     elif any(each.level is not Harm.FILE_ONLY for each in selection.operations):
-        too_little = futile(view.tokens, selection.operations, aim.window_tokens)
+        too_little = futile(view.tokens, selection.operations, options.window_tokens)
         if too_little:
             yield too_little

@@ -212,10 +212,10 @@ def _decoded(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _expect(line: bytes, place: int, sign: bytes) -> int:
+def _expect(line: bytes, place: int, character: bytes) -> int:
     place = _skip_space(line, place)
-    if line[place : place + 1] != sign:
-        raise PointerError(f"byte {place}: {sign.decode()!r} is missing")
+    if line[place : place + 1] != character:
+        raise PointerError(f"byte {place}: {character.decode()!r} is missing")
     return place + 1
 
 

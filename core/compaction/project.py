@@ -27,7 +27,7 @@ def project(entries: Sequence[Entry]) -> list[Entry]:
     "No response requested.", and the next prompt. Nor is the warning that it says before each
     notification of an agent's end, some hundred tokens.
     """
-    replaced = dict(pair for entry in entries for pair in entry.replaced)
+    replaced = dict(pair for entry in entries for pair in entry.replaced_results)
     said = [entry for entry in follow_chain(entries) if _is_said(entry)]
     # An error is never sent, but what was attached before it stays before it.
     sent = [entry for entry in _attachments_first(_spoken(said)) if not entry.hidden]
@@ -50,13 +50,13 @@ def waits_for_model(sent: Iterable[Entry]) -> bool:
     Words of a person may follow them: they go into the same message.
     """
     newest = takewhile(lambda each: each.role is not Role.ASSISTANT, reversed([*sent]))
-    return any(is_result(piece) for each in newest for piece in each.pieces)
+    return any(is_result(piece) for each in newest for piece in each.parts)
 
 
 def _is_said(entry: Entry) -> bool:
-    if entry.role is None or not entry.pieces:
+    if entry.role is None or not entry.parts:
         return False
-    return entry.role is Role.USER or not all(_is_blank(piece) for piece in entry.pieces)
+    return entry.role is Role.USER or not all(_is_blank(piece) for piece in entry.parts)
 
 
 def _is_blank(piece: Piece) -> bool:
@@ -70,7 +70,7 @@ def _spoken(entries: list[Entry]) -> list[Entry]:
 
 
 def _only_thinks(entry: Entry) -> bool:
-    return all(piece.kind is PieceKind.THINKING for piece in entry.pieces)
+    return all(piece.kind is PieceKind.THINKING for piece in entry.parts)
 
 
 def _attachments_first(entries: list[Entry]) -> list[Entry]:
@@ -86,7 +86,7 @@ def _attachments_first(entries: list[Entry]) -> list[Entry]:
             floor += 1
             continue
         moved.append(entry)
-        if entry.role is Role.ASSISTANT or any(is_result(piece) for piece in entry.pieces):
+        if entry.role is Role.ASSISTANT or any(is_result(piece) for piece in entry.parts):
             floor = len(moved)
     return moved
 
@@ -107,13 +107,13 @@ def _gathered(entries: list[Entry]) -> list[Entry]:
                 groups.append(known)
             known.append(entry)
             continue
-        if entry.type != "attachment" and not any(map(is_result, entry.pieces)):
+        if entry.type != "attachment" and not any(map(is_result, entry.parts)):
             answers.clear()
         groups.append([entry])
     return [
         entry
         for group in groups
-        for entry in sorted(group, key=lambda each: any(map(is_call, each.pieces)))
+        for entry in sorted(group, key=lambda each: any(map(is_call, each.parts)))
     ]
 
 
@@ -122,17 +122,15 @@ def _paired(entries: list[Entry]) -> list[Entry]:
 
     Not the calls at the end: the client itself gives them a result when it starts.
     """
-    called = {piece.tool_use_id for entry in entries for piece in entry.pieces if is_call(piece)}
-    answered = {
-        piece.tool_use_id for entry in entries for piece in entry.pieces if is_result(piece)
-    }
+    called = {piece.tool_use_id for entry in entries for piece in entry.parts if is_call(piece)}
+    answered = {piece.tool_use_id for entry in entries for piece in entry.parts if is_result(piece)}
     open_answer = _open_answer(entries)
     found: list[Entry] = []
     orphaned = False
     for entry in entries:
         pieces = tuple(
             piece
-            for piece in entry.pieces
+            for piece in entry.parts
             if not (is_result(piece) and piece.tool_use_id not in called)
             and not (
                 is_call(piece)
@@ -143,9 +141,9 @@ def _paired(entries: list[Entry]) -> list[Entry]:
         if orphaned and entry.type == "attachment" and _is_among_results(found):
             # It is written into the result before it, and goes with it.
             continue
-        orphaned = not pieces and any(is_result(piece) for piece in entry.pieces)
+        orphaned = not pieces and any(is_result(piece) for piece in entry.parts)
         if pieces:
-            found.append(entry if pieces == entry.pieces else replace(entry, pieces=pieces))
+            found.append(entry if pieces == entry.parts else replace(entry, parts=pieces))
     return found
 
 
@@ -162,21 +160,21 @@ def _is_among_results(entries: list[Entry]) -> bool:
     for entry in reversed(entries):
         if entry.role is Role.ASSISTANT:
             return True
-        if entry.type != "attachment" and not any(is_result(piece) for piece in entry.pieces):
+        if entry.type != "attachment" and not any(is_result(piece) for piece in entry.parts):
             return False
     return True
 
 
 def _as_seen(entry: Entry, replaced: dict[str, str]) -> Entry:
-    if not any(_is_replaced(piece, replaced) for piece in entry.pieces):
+    if not any(_is_replaced(piece, replaced) for piece in entry.parts):
         return entry
     return replace(
         entry,
-        pieces=tuple(
+        parts=tuple(
             replace(piece, text=replaced[piece.tool_use_id or ""], media=0)
             if _is_replaced(piece, replaced)
             else piece
-            for piece in entry.pieces
+            for piece in entry.parts
         ),
     )
 

@@ -55,12 +55,12 @@ SINGLETONS: Final = frozenset(
 class Protection(msgspec.Struct, frozen=True):
     """How much of the newest stays."""
 
-    tool_turns: int = 10
+    min_turns: int = 10
     """Answers with calls (JetBrains M = 10; regret 6.2 to 0.6 % from 5 to 10)."""
-    tail_tokens: int = 20_000
+    min_tail_tokens: int = 20_000
     """At least; opencode keeps 40,000 (PRUNE_PROTECT), which left too little to free of a window
     of 200,000."""
-    task_tokens: int = 40_000
+    max_task_tokens: int = 40_000
     """Of what follows the last real prompt, at most: an agent that works on one prompt for
     hundreds of turns could never be made smaller. Results that are older than that were the
     source of 1 % of the later edits (recorded sessions)."""
@@ -69,27 +69,30 @@ class Protection(msgspec.Struct, frozen=True):
 DEFAULT: Final = Protection()
 
 
-def protect(slots: Sequence[Slot], kept: set[str], settings: Protection = DEFAULT) -> list[Slot]:
+def protect(
+    blocks: Sequence[Slot], retained_uuids: set[str], limits: Protection = DEFAULT
+) -> list[Slot]:
     """Say of each slot why it stays; `kept` are the uuids that a boundary keeps."""
-    head, tail = _head(slots), _tail(slots, settings)
-    todo = _last_todo(slots)
+    head, tail = _head(blocks), _tail(blocks, limits)
+    todo = _last_todo(blocks)
     return [
         replace(
             slot,
-            protected="first prompt"
-            if slot.place < head
-            else _kind_of_protection(slot, kept, todo) or (TAIL if slot.place >= tail else None),
+            protected_reason="first prompt"
+            if slot.index < head
+            else _kind_of_protection(slot, retained_uuids, todo)
+            or (TAIL if slot.index >= tail else None),
         )
-        for slot in slots
+        for slot in blocks
     ]
 
 
-def kept_of(slots: Iterable[Slot]) -> tuple[Protected, ...]:
+def kept_of(blocks: Iterable[Slot]) -> tuple[Protected, ...]:
     """Add up the tokens that stay, by the reason, the largest first."""
     found: Counter[str] = Counter()
-    for slot in slots:
-        if slot.protected is not None:
-            found[slot.protected] += slot.tokens
+    for slot in blocks:
+        if slot.protected_reason is not None:
+            found[slot.protected_reason] += slot.tokens
     return tuple(Protected(why, tokens) for why, tokens in found.most_common() if tokens)
 
 
@@ -106,10 +109,10 @@ def kept_lines(entries: Sequence[Entry], types: Iterable[tuple[int, str]]) -> di
     return found | {number: "session's state" for number, type_ in types if type_ in SINGLETONS}
 
 
-def _kind_of_protection(slot: Slot, kept: set[str], last_todo: str | None) -> str | None:
+def _kind_of_protection(block: Slot, retained_uuids: set[str], last_todo: str | None) -> str | None:
     """Say why a slot stays wherever it stands."""
-    piece, entry = slot.piece, slot.entry
-    if entry.uuid in kept:
+    piece, entry = block.part, block.entry
+    if entry.uuid in retained_uuids:
         return "kept by a compaction"
     if entry.type not in _CHAINED:
         return "unknown type"
@@ -121,7 +124,7 @@ def _kind_of_protection(slot: Slot, kept: set[str], last_todo: str | None) -> st
         return "plan or todos" if piece.name.startswith(_PLAN_ATTACHMENTS) else None
     if piece.kind is PieceKind.META:
         return None if _is_output(piece.text, piece.name) else "instructions"
-    return _of_tool(slot, last_todo)
+    return _of_tool(block, last_todo)
 
 
 _ALWAYS: Final = {
@@ -131,8 +134,8 @@ _ALWAYS: Final = {
 }
 
 
-def _of_tool(slot: Slot, last_todo: str | None) -> str | None:
-    name = slot.piece.name
+def _of_tool(block: Slot, last_todo: str | None) -> str | None:
+    name = block.part.name
     if name in _PLANS:
         return "plan"
     if name in _PERSONS:
@@ -140,7 +143,7 @@ def _of_tool(slot: Slot, last_todo: str | None) -> str | None:
     if name in _INSTRUCTIONS:
         return "instructions"
     if name == "TodoWrite":
-        return "todos" if slot.call == last_todo else None
+        return "todos" if block.call_id == last_todo else None
     return "todos" if name in TODO_TOOLS else None
 
 
@@ -149,42 +152,44 @@ def _is_output(text: str, name: str) -> bool:
     return name == "local_command" or text.startswith(("<local-command-stdout>", "<bash-stdout>"))
 
 
-def _head(slots: Sequence[Slot]) -> int:
+def _head(blocks: Sequence[Slot]) -> int:
     """Give the place of the first answer: the first prompt and what came with it stays."""
-    answers = (each.place for each in slots if each.entry.role is Role.ASSISTANT)
-    return next(answers, len(slots))
+    answers = (each.index for each in blocks if each.entry.role is Role.ASSISTANT)
+    return next(answers, len(blocks))
 
 
-def _tail(slots: Sequence[Slot], settings: Protection) -> int:
+def _tail(blocks: Sequence[Slot], limits: Protection) -> int:
     """Give the place from which everything stays: turns, tokens and the last prompt together."""
-    prompt = max((each.place for each in slots if each.piece.kind is PieceKind.PROMPT), default=0)
-    task = max(prompt, _tokens_start(slots, settings.task_tokens))
-    return min(task, _turns_start(slots, settings), _tokens_start(slots, settings.tail_tokens))
+    prompt = max((each.index for each in blocks if each.part.kind is PieceKind.PROMPT), default=0)
+    task = max(prompt, _tokens_start(blocks, limits.max_task_tokens))
+    return min(task, _turns_start(blocks, limits), _tokens_start(blocks, limits.min_tail_tokens))
 
 
-def _turns_start(slots: Sequence[Slot], settings: Protection) -> int:
+def _turns_start(blocks: Sequence[Slot], limits: Protection) -> int:
     first: dict[str | None, int] = {}
-    for slot in slots:
-        if is_call(slot.piece):
-            first.setdefault(slot.entry.message_id or slot.entry.uuid, slot.place)
+    for slot in blocks:
+        if is_call(slot.part):
+            first.setdefault(slot.entry.message_id or slot.entry.uuid, slot.index)
     starts = sorted(first.values())
-    if not settings.tool_turns:
-        return len(slots)
-    return starts[-settings.tool_turns] if len(starts) >= settings.tool_turns else 0
+    if not limits.min_turns:
+        return len(blocks)
+    return starts[-limits.min_turns] if len(starts) >= limits.min_turns else 0
 
 
-def _tokens_start(slots: Sequence[Slot], left: int) -> int:
-    for slot in reversed(slots):
-        if left <= 0:
-            return slot.place + 1
-        left -= slot.tokens
+def _tokens_start(blocks: Sequence[Slot], min_tokens: int) -> int:
+    for slot in reversed(blocks):
+        if min_tokens <= 0:
+            return slot.index + 1
+        min_tokens -= slot.tokens
     return 0
 
 
-def _last_todo(slots: Sequence[Slot]) -> str | None:
-    calls = [each.call for each in slots if is_call(each.piece) and each.piece.name == "TodoWrite"]
+def _last_todo(blocks: Sequence[Slot]) -> str | None:
+    calls = [
+        each.call_id for each in blocks if is_call(each.part) and each.part.name == "TodoWrite"
+    ]
     return calls[-1] if calls else None
 
 
 def _is_summary(entry: Entry) -> bool:
-    return any(piece.kind is PieceKind.SUMMARY for piece in entry.pieces)
+    return any(piece.kind is PieceKind.SUMMARY for piece in entry.parts)

@@ -133,9 +133,9 @@ class Change(NamedTuple):
 class Receipts:
     """The folder of the receipts. Its methods raise OSError where it cannot be used."""
 
-    def __init__(self, state: Path) -> None:
-        self.folder: Final = state / "receipts"
-        self.plans: Final = Contents(state / "plans")
+    def __init__(self, state_folder: Path) -> None:
+        self.folder: Final = state_folder / "receipts"
+        self.plan_blobs: Final = Contents(state_folder / "plans")
 
     def all(self) -> list[Receipt]:
         """List them, newest first; what cannot be read is left out."""
@@ -146,18 +146,18 @@ class Receipts:
         """List those that cannot be read, or whose plan cannot."""
         return [path for path in sorted(self.folder.glob("*.json")) if self._read(path) is None]
 
-    def find(self, start: str) -> list[Receipt]:
+    def find_by_prefix(self, prefix: str) -> list[Receipt]:
         """List those whose id begins so."""
-        return [each for each in self.all() if each.receipt_id.startswith(start)]
+        return [each for each in self.all() if each.receipt_id.startswith(prefix)]
 
-    def written_for(self, session_id: str) -> list[Receipt]:
+    def for_session(self, session_id: str) -> list[Receipt]:
         """List what changed or made a session, newest first."""
         return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
 
     def last_changes(self) -> dict[str, Change]:
         """Name the last change of each session that stands whole, by the session that it is in."""
         found: dict[str, Change] = {}
-        kept = [each for path in self.folder.glob("*.json") if (each := self._kept(path))]
+        kept = [each for path in self.folder.glob("*.json") if (each := self._read_stored(path))]
         for each in sorted(kept, key=lambda one: one.at):
             if each.now is not None and each.pending is None and not each.now.undone:
                 changed = each.new_session_id or each.session_id
@@ -168,8 +168,8 @@ class Receipts:
         """Keep a receipt as it stands now, after its plan."""
         plan = msgspec.json.encode(receipt.plan)
         name = hashlib.sha256(plan).hexdigest()
-        if not (self._path(receipt).exists() and self.plans.is_whole(name)):
-            self.plans.keep([plan], receipt.session_id)
+        if not (self._path(receipt).exists() and self.plan_blobs.is_intact(name)):
+            self.plan_blobs.put([plan], receipt.session_id)
         facts = {each: getattr(receipt, each) for each in _Facts.__struct_fields__}
         kept = msgspec.json.encode(_Kept(plan=name, **facts))
         write_file(self._path(receipt), kept, receipt.session_id)
@@ -178,27 +178,27 @@ class Receipts:
         """Forget a receipt of which nothing came about; its plan goes with what nothing names."""
         unlink(self._path(receipt))
 
-    def remove_unnamed_plans(self, now: int) -> None:
+    def remove_unreferenced_plans(self, now: int) -> None:
         """Remove plans of which nothing came about; `now` in ms since 1970."""
-        kept = [self._kept(path) for path in self.folder.glob("*.json")]
-        self.plans.remove_unnamed({each.plan for each in kept if each}, now)
+        kept = [self._read_stored(path) for path in self.folder.glob("*.json")]
+        self.plan_blobs.remove_unreferenced({each.plan for each in kept if each}, now)
 
     def _path(self, receipt: Receipt) -> Path:
         return self.folder / f"{receipt.receipt_id}.json"
 
     def _read(self, path: Path) -> Receipt | None:
-        kept = self._kept(path)
+        kept = self._read_stored(path)
         if kept is None:
             return None
         try:
-            with self.plans.blocks(kept.plan) as blocks:
+            with self.plan_blobs.open_blocks(kept.plan) as blocks:
                 plan = msgspec.json.decode(b"".join(blocks), type=Plan)
         except (OSError, msgspec.DecodeError):
             return None
         facts = {each: getattr(kept, each) for each in _Facts.__struct_fields__}
         return Receipt(plan=plan, **facts)
 
-    def _kept(self, path: Path) -> _Kept | None:
+    def _read_stored(self, path: Path) -> _Kept | None:
         try:
             with reading(path) as file:
                 return msgspec.json.decode(file.read(), type=_Kept)

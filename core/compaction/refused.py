@@ -27,14 +27,14 @@ class Stop(StrEnum):
 class NotAppliedError(Exception):
     """Nothing was changed; the refusals say which checks said so and what to do."""
 
-    def __init__(self, stop: Stop, refusals: Sequence[Refusal]) -> None:
-        self.stop = stop
+    def __init__(self, kind: Stop, refusals: Sequence[Refusal]) -> None:
+        self.kind = kind
         self.refusals = tuple(refusals)
         super().__init__(
             "; ".join(f"{each.check}: {each.why}: {each.what_to_do}" for each in refusals)
         )
 
 
-def refuse(stop: Stop, check: str, why: str, what_to_do: str) -> NotAppliedError:
+def refuse(kind: Stop, check: str, why: str, what_to_do: str) -> NotAppliedError:
     """Make the error of one check."""
-    return NotAppliedError(stop, [Refusal(check, why, what_to_do)])
+    return NotAppliedError(kind, [Refusal(check, why, what_to_do)])

@@ -54,8 +54,8 @@ class Strategy(msgspec.Struct, frozen=True):
 
     name: str
     level: Harm
-    find: Find
-    opt_in: bool
+    find_operations: Find
+    is_opt_in: bool
     """Only where it is named."""
 
 

@@ -31,7 +31,7 @@ GROW: Final = "let the session grow"
 class Aim(msgspec.Struct, frozen=True):
     """What a person asked for."""
 
-    level: Harm = Harm.SUPERSEDED
+    max_level: Harm = Harm.SUPERSEDED
     """The most that may be taken; the bound thoughts of rule T beside it."""
     strategies: tuple[str, ...] = ()
     """Only these; all of the levels where none is named."""
@@ -45,41 +45,41 @@ class Selection(msgspec.Struct, frozen=True):
     """The operations of one batch, in the order of their lines."""
 
     operations: tuple[Operation, ...]
-    position: int
+    tokens_before: int
     """Tokens before the first change of the context; the whole context where there is none."""
-    refused: tuple[Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
-def select(view: View, aim: Aim) -> Selection:
+def select(view: View, options: Aim) -> Selection:
     """Choose operations, with what follows from them."""
-    return bind(view, choose(view, aim))
+    return bind(view, choose(view, options))
 
 
-def choose(view: View, aim: Aim) -> list[Operation]:
+def choose(view: View, options: Aim) -> list[Operation]:
     """Choose operations; those that make only the file smaller come where nothing else was asked.
 
     Within a level late and large ones come first: they keep most of the prompt cache.
     """
     chosen: list[Operation] = []
     claimed = _Claims()
-    left = None if aim.target_tokens is None else view.tokens - aim.target_tokens
-    wanted = _wanted(aim)
+    left = None if options.target_tokens is None else view.tokens - options.target_tokens
+    wanted = _wanted(options)
     for level in sorted({each.level for each in wanted}):
         if left is not None and left <= 0 and level is not Harm.FILE_ONLY:
             break
         strategies = [each for each in wanted if each.level is level]
         if level is Harm.REASONING:
-            thoughts = [op for each in strategies for op in each.find(view)]
+            thoughts = [op for each in strategies for op in each.find_operations(view)]
             chosen = _before(thoughts, chosen)
             claimed = _Claims(chosen)
             left = None if left is None else left - sum(each.tokens_saved for each in thoughts)
             continue
         found: list[Operation] = []
         for strategy in strategies:
-            some = list(claimed.free(strategy.find(view)))
+            some = list(claimed.unclaimed(strategy.find_operations(view)))
             found += some
             for operation in some:
-                view.settle(operation.line or 0)
+                view.mark_line_changed(operation.line or 0)
         for operation in _best_first(found, view):
             if left is not None and left <= 0 and operation.tokens_saved:
                 break
@@ -96,19 +96,19 @@ def bind(view: View, chosen: list[Operation]) -> Selection:
     return Selection(ordered, min(changed, default=view.tokens), tuple(refused))
 
 
-def least_tokens(before: int, window_tokens: int | None) -> int:
+def least_tokens(context_tokens: int, window_tokens: int | None) -> int:
     """Return the fewest tokens that a plan for a context of this size must free."""
-    common = SMALL_WINDOW if before <= SMALL_WINDOW else LARGE_WINDOW
-    enough = max(LEAST_OF_CONTEXT * before, LEAST_OF_WINDOW * SMALL_WINDOW)
+    common = SMALL_WINDOW if context_tokens <= SMALL_WINDOW else LARGE_WINDOW
+    enough = max(LEAST_OF_CONTEXT * context_tokens, LEAST_OF_WINDOW * SMALL_WINDOW)
     return round(min(LEAST_OF_WINDOW * (window_tokens or common), enough))
 
 
 def futile(
-    before: int, operations: Iterable[Operation], window_tokens: int | None = None
+    context_tokens: int, operations: Iterable[Operation], window_tokens: int | None = None
 ) -> Refusal | None:
     """Refuse what frees too little; None where it is enough."""
     saved = sum(each.tokens_saved for each in operations)
-    least = least_tokens(before, window_tokens)
+    least = least_tokens(context_tokens, window_tokens)
     if saved >= least:
         return None
     return Refusal(
@@ -122,21 +122,21 @@ class _Claims:
     """Which values are changed already: none is changed by two operations."""
 
     def __init__(self, operations: Iterable[Operation] = ()) -> None:
-        self._taken: dict[int, list[str]] = {}
-        for _ in self.free(operations):
+        self._claimed: dict[int, list[str]] = {}
+        for _ in self.unclaimed(operations):
             pass
 
-    def free(self, operations: Iterable[Operation]) -> Iterator[Operation]:
+    def unclaimed(self, operations: Iterable[Operation]) -> Iterator[Operation]:
         for operation in operations:
             places = list(_places(operation))
-            if any(self._is_taken(line, block) for line, block in places):
+            if any(self._is_claimed(line, block) for line, block in places):
                 continue
             for line, block in places:
-                self._taken.setdefault(line, []).append(block)
+                self._claimed.setdefault(line, []).append(block)
             yield operation
 
-    def _is_taken(self, line: int, block: str) -> bool:
-        taken = self._taken.get(line, ())
+    def _is_claimed(self, line: int, block: str) -> bool:
+        taken = self._claimed.get(line, ())
         return any(
             f"{one}/".startswith(f"{block}/") or f"{block}/".startswith(f"{one}/") for one in taken
         )
@@ -149,16 +149,16 @@ def _places(operation: Operation) -> Iterator[tuple[int, str]]:
         yield edit.line, "/".join(pointer.split("/")[:4])
 
 
-def _wanted(aim: Aim) -> list[Strategy]:
-    if aim.strategies:
-        return [each for each in STRATEGIES if each.name in aim.strategies]
+def _wanted(options: Aim) -> list[Strategy]:
+    if options.strategies:
+        return [each for each in STRATEGIES if each.name in options.strategies]
     return [
         each
         for each in STRATEGIES
-        if each.level <= aim.level
-        and not each.opt_in
+        if each.level <= options.max_level
+        and not each.is_opt_in
         # Two ledgers: what the model never sees does not come with a plan for its context.
-        and (each.level is Harm.FILE_ONLY) == (aim.level is Harm.FILE_ONLY)
+        and (each.level is Harm.FILE_ONLY) == (options.max_level is Harm.FILE_ONLY)
     ]
 
 
@@ -172,7 +172,7 @@ def _best_first(operations: Sequence[Operation], view: View) -> list[Operation]:
 
 
 def _position(operation: Operation, view: View) -> int:
-    return view.overhead + view.positions.get(operation.line or 0, 0)
+    return view.overhead_tokens + view.tokens_before_line.get(operation.line or 0, 0)
 
 
 def _with_rule_t(chosen: list[Operation], view: View) -> tuple[list[Operation], list[Refusal]]:
@@ -182,7 +182,7 @@ def _with_rule_t(chosen: list[Operation], view: View) -> tuple[list[Operation], 
         return chosen, []
     if any(each.level is Harm.REASONING for each in chosen):
         return chosen, []
-    first = min(each.place for each in view.slots if each.line in lines)
+    first = min(each.index for each in view.blocks if each.line in lines)
     if not thoughts_after(view, first):
         return chosen, []
     dropped = list(find_after(view, first))
@@ -194,7 +194,7 @@ def _with_rule_t(chosen: list[Operation], view: View) -> tuple[list[Operation], 
 def _before(first: list[Operation], others: list[Operation]) -> list[Operation]:
     """Let some operations go before others, which give way where they change the same."""
     claimed = _Claims()
-    return [*claimed.free(first), *claimed.free(others)]
+    return [*claimed.unclaimed(first), *claimed.unclaimed(others)]
 
 
 _BOUND: Final = Refusal(

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from .receipts import Receipt, Version
 
 
-def settle(state: Path, session_id: str, *paths: Path) -> None:
+def settle(state_folder: Path, session_id: str, *transcripts: Path) -> None:
     """Settle what is open of a session and its forks; its lock must be held. Raises OSError.
 
-    `paths` are transcripts beside which something may have been left before any receipt was.
+    Beside `transcripts` something may have been left before any receipt was.
     """
-    receipts = Receipts(state)
-    for folder in (receipts.folder, receipts.plans.folder, Backups(state).folder):
+    receipts = Receipts(state_folder)
+    for folder in (receipts.folder, receipts.plan_blobs.folder, Backups(state_folder).folder):
         clear_leftovers(folder, session_id)
     for receipt in receipts.all():
         if receipt.session_id == session_id and receipt.pending is not None:
@@ -37,7 +37,7 @@ def settle(state: Path, session_id: str, *paths: Path) -> None:
                 receipts.remove(receipt)
             else:
                 receipts.write(settled)
-    for path in paths:
+    for path in transcripts:
         settle_leftovers(path)
 
 

@@ -15,7 +15,7 @@ class Stage(StrEnum):
     """The new file is written beside it."""
     VERIFY = "verify"
     """The new file is read again and compared with the plan."""
-    PUT = "put"
+    REPLACE = "put"
     """It takes its place, as soon as nobody writes."""
 
 

@@ -44,22 +44,22 @@ def mark(text: str) -> str:
     return text_hash(text, HASH_HEX)
 
 
-def stub(text: str, what: str, back: str, names: Iterable[str] = ()) -> str:
+def stub(text: str, description: str, restore_hint: str, names: Iterable[str] = ()) -> str:
     """Say what a text was, how to get it back, and what it named.
 
     `what` is the tool with its path or command, range and status; `names` are what stands
     nowhere else, as much of it as DIGEST_CHARS hold.
     """
-    return f"{_head(text, what, back)}{_digest(names)}]"
+    return f"{_head(text, description, restore_hint)}{_digest(names)}]"
 
 
-def stubs(text: str, what: str, back: str, names: Iterable[str]) -> str:
+def stubs(text: str, description: str, restore_hint: str, names: Iterable[str]) -> str:
     """Write a stub for each part of a long text, so that all names are in one of the digests.
 
     A part begins at the line of its first name; DIGEST_CHARS hold for each.
     """
     at = sorted((text.find(name), name) for name in names)
-    parts = [f"{_head(text, what, back)}"]
+    parts = [f"{_head(text, description, restore_hint)}"]
     left = DIGEST_CHARS
     held: list[str] = []
     for place, name in at:
@@ -72,19 +72,19 @@ def stubs(text: str, what: str, back: str, names: Iterable[str]) -> str:
     return "\n".join([*parts[:-1], f"{parts[-1]}{_digest(held)}]"])
 
 
-def _head(text: str, what: str, back: str) -> str:
-    said = f"[ctxtop {mark(text)}: {quote(what, _WHAT_CHARS)}; {len(text):,} chars left out. {back}"
+def _head(text: str, description: str, restore_hint: str) -> str:
+    said = f"[ctxtop {mark(text)}: {quote(description, _WHAT_CHARS)}; {len(text):,} chars left out. {restore_hint}"
     return said.rstrip()
 
 
-def pointer(text: str, why: str, names: Iterable[str] = ()) -> str:
+def pointer(text: str, reason: str, names: Iterable[str] = ()) -> str:
     """Say in POINTER_BYTES that a text stands elsewhere, or was overtaken.
 
     Where `names` stand nowhere else they come after it, as in a stub.
     """
     start = f"[ctxtop {mark(text)}: "
     room = POINTER_BYTES - len(start) - 1
-    return f"{start}{why.encode()[:room].decode('utf-8', 'ignore')}{_digest(names)}]"
+    return f"{start}{reason.encode()[:room].decode('utf-8', 'ignore')}{_digest(names)}]"
 
 
 def _digest(names: Iterable[str]) -> str:

@@ -31,16 +31,16 @@ FORK_INSTEAD: Final = "end it and wait, or leave --in-place out: a fork changes 
 class Patience:
     """How long to wait until nothing is written any more; seconds."""
 
-    idle: float = 120.0
+    idle_s: float = 120.0
     """Since the last write (compaction 7.5, "live window")."""
-    quiet: float = 0.25
+    quiet_s: float = 0.25
     """After a file was replaced: a late write of the client's shows up in this time."""
-    at_most: float = 5.0
+    max_wait_s: float = 5.0
     """For late writes to end."""
 
-    def at_once(self) -> Patience:
+    def without_idle(self) -> Patience:
         """Ask for no time since the last write."""
-        return replace(self, idle=0.0)
+        return replace(self, idle_s=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class Subject:
     session_id: str
     transcript: Path
     cwd: str | None
-    state: Path
+    state_folder: Path
     """Our own folder for copies, receipts and locks."""
-    read: Callable[[Path], Sequence[Entry]]
+    read_entries: Callable[[Path], Sequence[Entry]]
     """Reads a transcript's entries."""
-    held_by: Callable[[str], str | None]
+    find_holder: Callable[[str], str | None]
     """Says what has a session open ("process 4711"); None where nothing has."""
-    patience: Patience = Patience()
-    is_closed: Callable[[str], bool] = lambda _: False
+    wait_times: Patience = Patience()
+    is_known_closed: Callable[[str], bool] = lambda _: False
     """Reports whether it is known that no client has a session open; False where nobody can tell,
     and then only time shows it."""
-    automatic: str | None = None
+    automatic_reason: str | None = None
     """Why ctxtop changes it by itself; None where a person asked."""
 
     def resume_command(self, session_id: str) -> str:
@@ -70,16 +70,16 @@ class Subject:
 
 
 @contextmanager
-def locked(subject: Subject, session_id: str) -> Iterator[None]:
+def locked(target: Subject, session_id: str) -> Iterator[None]:
     """Hold a session's lock, and with it that of its forks; a process that ends lets go of it.
 
     It is held in our own folder, which all of the store share, and for the transcript, which
     those of other stores may change too. Raises NotAppliedError where another process holds one
     of them, OSError.
     """
-    with _of_store(subject.state, session_id):
+    with _of_store(target.state_folder, session_id):
         try:
-            with user_lock(SESSION_LOCK, subject.transcript.parent, session_id):
+            with user_lock(SESSION_LOCK, target.transcript.parent, session_id):
                 yield
         except HeldError:
             raise _held() from None
@@ -108,12 +108,12 @@ def _of_store(state: Path, session_id: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def require_idle(subject: Subject, path: Path, session_id: str, ours: int = 0) -> None:
+def require_idle(target: Subject, path: Path, session_id: str, own_bytes: int = 0) -> None:
     """Raise NotAppliedError unless nothing can be writing to a session's file.
 
     Of its first `ours` bytes, which ctxtop itself wrote, no call tells that a client is at work.
     """
-    refusals = list(_live(subject, path, session_id, ours))
+    refusals = list(_live(target, path, session_id, own_bytes))
     if refusals:
         raise NotAppliedError(Stop.LIVE, refusals)
     refusals = list(_not_ours(path))
@@ -121,19 +121,19 @@ def require_idle(subject: Subject, path: Path, session_id: str, ours: int = 0) -
         raise NotAppliedError(Stop.UNSAFE, refusals)
 
 
-def _live(subject: Subject, path: Path, session_id: str, ours: int) -> Iterator[Refusal]:
-    holder = subject.held_by(session_id)
+def _live(target: Subject, path: Path, session_id: str, own_bytes: int) -> Iterator[Refusal]:
+    holder = target.find_holder(session_id)
     if holder is not None:
         yield Refusal("open", f"the session is open in {holder}", FORK_INSTEAD)
-    least = 0.0 if subject.is_closed(session_id) else subject.patience.idle
+    least = 0.0 if target.is_known_closed(session_id) else target.wait_times.idle_s
     age = time.time() - path.lstat().st_mtime
     if age < least:
         why = f"its transcript was written {max(age, 0):.0f} s ago"
         yield Refusal("idle", why, f"wait until {least:.0f} s have passed, or make a fork")
-    sent = project(subject.read(path))
-    results = {piece.tool_use_id for each in sent for piece in each.pieces if is_result(piece)}
-    added = (each for each in sent if each.offset >= ours)
-    calls = [piece for each in added for piece in each.pieces if is_call(piece)]
+    sent = project(target.read_entries(path))
+    results = {piece.tool_use_id for each in sent for piece in each.parts if is_result(piece)}
+    added = (each for each in sent if each.offset >= own_bytes)
+    calls = [piece for each in added for piece in each.parts if is_call(piece)]
     waiting = [piece for piece in calls if piece.tool_use_id not in results]
     if waiting:
         why = f"its call of {waiting[-1].name} has no result yet"

@@ -30,7 +30,7 @@ _REPLACED: Final = re.compile(rf"\.(\d+){re.escape(OLD)}$")
 """How the second name of a file that is replaced ends."""
 
 
-def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> None:
+def swap(new: Path, target: Path, seen: os.stat_result, wait_times: Patience) -> None:
     """Replace a file that is still as it was `seen`; the new file stands beside it.
 
     Raises NotAppliedError where the file was written meanwhile or is being written: then it is
@@ -43,7 +43,7 @@ def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> N
         os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
         with leased(target) as lease:
             _replace(new, target, old, seen, lease)
-            _require_quiet(old, target, size, _Watch(lease, seen.st_size, patience))
+            _require_quiet(old, target, size, _Watch(lease, seen.st_size, wait_times))
     except BaseException:
         unlink(new)
         raise
@@ -52,7 +52,7 @@ def swap(new: Path, target: Path, seen: os.stat_result, patience: Patience) -> N
 def _replace(new: Path, target: Path, old: Path, seen: os.stat_result, lease: Lease) -> None:
     old.hardlink_to(target)
     try:
-        if lease.is_asked_for or not is_same(seen, target.stat()):
+        if lease.has_waiting_writer or not is_same(seen, target.stat()):
             raise refuse(Stop.LIVE, "changed", "the transcript grew meanwhile", "plan again")
         new.replace(target)
     except BaseException:
@@ -66,15 +66,15 @@ class _Watch(NamedTuple):
     lease: Lease
     size: int
     """Of that file, bytes."""
-    patience: Patience
+    wait_times: Patience
 
 
 def _require_quiet(old: Path, target: Path, size: int, watch: _Watch) -> None:
     sync_folder(target.parent)
     if _is_written(old, watch):
         # Who waits to write to the old file goes on now, and it is the transcript again.
-        watch.lease.let_go()
-        put_back(old, target, size, watch.patience)
+        watch.lease.release()
+        put_back(old, target, size, watch.wait_times)
         raise refuse(
             Stop.LIVE, "late-write", "a client wrote to the transcript meanwhile",
             "end that client; everything is as it was, and nothing it wrote is lost",
@@ -89,13 +89,13 @@ def is_same(one: os.stat_result, other: os.stat_result) -> bool:
     )  # fmt: skip
 
 
-def put_back(old: Path, target: Path, size: int, patience: Patience) -> None:
+def put_back(old: Path, target: Path, size: int, wait_times: Patience) -> None:
     """Give the old file its place back; what the new one gained behind `size` goes along."""
     with reading(target) as new:
         size = _move(new.fileno(), size, old, whole_lines=True)
         old.replace(target)
         sync_folder(target.parent)
-        _wait_until_quiet(new.fileno(), patience)
+        _wait_until_quiet(new.fileno(), wait_times)
         _move(new.fileno(), size, target, whole_lines=False)
 
 
@@ -121,21 +121,21 @@ def _splice(old: Path, size: int, target: Path) -> None:
 
 def _is_written(path: Path, watch: _Watch) -> bool:
     """Say whether somebody wrote to a file, or waits to; after some time nobody will."""
-    deadline = time.monotonic() + watch.patience.quiet
+    deadline = time.monotonic() + watch.wait_times.quiet_s
     while True:
-        if watch.lease.is_asked_for or path.stat().st_size != watch.size:
+        if watch.lease.has_waiting_writer or path.stat().st_size != watch.size:
             return True
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        time.sleep(min(left, watch.patience.quiet / 10))
+        time.sleep(min(left, watch.wait_times.quiet_s / 10))
 
 
-def _wait_until_quiet(descriptor: int, patience: Patience) -> None:
-    deadline = time.monotonic() + patience.at_most
+def _wait_until_quiet(descriptor: int, wait_times: Patience) -> None:
+    deadline = time.monotonic() + wait_times.max_wait_s
     size = os.fstat(descriptor).st_size
     while time.monotonic() < deadline:
-        time.sleep(patience.quiet)
+        time.sleep(wait_times.quiet_s)
         now = os.fstat(descriptor).st_size
         if now == size:
             break

@@ -22,6 +22,6 @@ def effective_window(window_tokens: int) -> int:
     return window_tokens - RESERVE - BUFFER
 
 
-def target_tokens(window_tokens: int, share: float = TARGET) -> int:
+def target_tokens(window_tokens: int, window_share: float = TARGET) -> int:
     """Give the tokens that a share (0..1) of the effective window is."""
-    return round(share * effective_window(window_tokens))
+    return round(window_share * effective_window(window_tokens))

@@ -21,27 +21,29 @@ THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 """Types of the blocks that hold them; neither is ever cut, only dropped whole."""
 
 
-def thoughts_after(view: View, place: int) -> list[Slot]:
+def thoughts_after(view: View, index: int) -> list[Slot]:
     """List the thoughts that stand behind a place."""
     return [
-        each for each in view.slots if each.place > place and each.piece.kind is PieceKind.THINKING
+        each for each in view.blocks if each.index > index and each.part.kind is PieceKind.THINKING
     ]
 
 
 def is_open(view: View) -> bool:
     """Say whether the newest call's results wait for the model: its thoughts must stand."""
-    return waits_for_model(each.entry for each in view.slots)
+    return waits_for_model(each.entry for each in view.blocks)
 
 
-def drop_thoughts(view: View, slots: Sequence[Slot], intent: Intent) -> Operation | None:
+def drop_thoughts(view: View, blocks: Sequence[Slot], reason: Intent) -> Operation | None:
     """Drop the thoughts of some lines, all of them in one operation: they go together or not.
 
     A line of nothing else goes, and its children are hung behind its parent: no client takes
     a message without content for sure. The other blocks of a line keep their bytes. None where
     a line must stay for another reason.
     """
-    numbers = sorted({line for each in slots for line in (each.line, *view.copies_of(each.line))})
-    if not numbers or any(line in view.kept or line in view.remembered for line in numbers):
+    numbers = sorted({line for each in blocks for line in (each.line, *view.copies_of(each.line))})
+    if not numbers or any(
+        line in view.protected_lines or line in view.leaf_lines for line in numbers
+    ):
         return None
     alone = {line for line in numbers if _is_alone(view, line)}
     edits: list[Edit] = []
@@ -49,20 +51,20 @@ def drop_thoughts(view: View, slots: Sequence[Slot], intent: Intent) -> Operatio
         edits += [_removal(view, line)] if line in alone else _without(view, line)
     edits += _rehung(view, alone)
     return Operation(
-        strategy=intent.strategy,
-        level=intent.level,
+        strategy=reason.strategy,
+        level=reason.level,
         line=numbers[0],
         kind=PieceKind.THINKING.value,
-        what=f"{len(slots)} thoughts from line {numbers[0]} on",
-        why=intent.why,
-        tokens_saved=sum(each.tokens for each in slots),
+        what=f"{len(blocks)} thoughts from line {numbers[0]} on",
+        why=reason.why,
+        tokens_saved=sum(each.tokens for each in blocks),
         bytes_saved=bytes_saved(view, edits),
         edits=tuple(edits),
     )
 
 
 def _blocks(view: View, number: int) -> list[Any]:
-    content = at(view.value(number), CONTENT)
+    content = at(view.decoded_line(number), CONTENT)
     return content if isinstance(content, list) else []
 
 
@@ -75,7 +77,7 @@ def _is_alone(view: View, number: int) -> bool:
 
 
 def _removal(view: View, number: int) -> Remove:
-    data = view.raw(number)
+    data = view.line_bytes(number)
     return Remove(number, view.lines[number - 1].offset, hashlib.sha256(data).hexdigest())
 
 
@@ -84,8 +86,8 @@ def _without(view: View, number: int) -> Iterator[Edit]:
     left = [place for place, block in enumerate(blocks) if not _is_thought(block)]
     if len(left) == len(blocks):
         return
-    data = view.raw(number)
-    spans = [view.span(number, f"{CONTENT}/{place}") for place in left]
+    data = view.line_bytes(number)
+    spans = [view.value_span(number, f"{CONTENT}/{place}") for place in left]
     value = b"[" + b",".join(data[span.start : span.end] for span in spans) + b"]"
     yield Replace(
         number,

@@ -75,7 +75,7 @@ def _first_prompt(entries: Sequence[Entry]) -> str | None:
     said = (
         " ".join(piece.text.split())
         for each in entries
-        for piece in each.pieces
+        for piece in each.parts
         if piece.kind is PieceKind.PROMPT and not each.sidechain
     )
     return next((text[:TITLE_CHARS].rstrip() for text in said if text), None)

@@ -102,7 +102,7 @@ def count_messages(messages: Iterable[Message], settings: CounterSettings = _COU
     tokens, estimated = 0, settings.counter is not Counter.TIKTOKEN
     for message in messages:
         tokens += settings.per_message_overhead
-        for piece in message.pieces:
+        for piece in message.parts:
             for text in (piece.name, piece.text):
                 counted = count_text(text, settings.counter)
                 tokens += counted.tokens

@@ -48,26 +48,26 @@ class Undone(msgspec.Struct, frozen=True):
     """Of the file's first bytes, without what was appended since."""
 
 
-def undo(receipt_id: str, operations: int | Collection[int] | None, subject: Subject) -> Undone:
+def undo(receipt_id: str, operations: int | Collection[int] | None, session: Subject) -> Undone:
     """Take a receipt back, or some operations of it; `subject` is the session that it wrote.
 
     Raises NotAppliedError where a check says no, OSError; then nothing has changed.
     """
-    receipts = Receipts(subject.state)
-    receipt = next(iter(receipts.find(receipt_id)), None)
+    receipts = Receipts(session.state_folder)
+    receipt = next(iter(receipts.find_by_prefix(receipt_id)), None)
     if receipt is None:
         raise refuse(
             Stop.NOTHING, "receipt", f"no receipt {receipt_id} can be read",
             "see `ctxtop receipts --check`",
         )  # fmt: skip
-    with locked(subject, receipt.session_id):
-        settle(subject.state, receipt.session_id, subject.transcript)
-        found = receipts.find(receipt.receipt_id)
+    with locked(session, receipt.session_id):
+        settle(session.state_folder, receipt.session_id, session.transcript)
+        found = receipts.find_by_prefix(receipt.receipt_id)
         if not found or found[0].now is None:
             raise refuse(Stop.NOTHING, "receipt", "nothing came about of it", "there is no need")
         receipt = found[0]
         chosen = _chosen(receipt, operations)
-        written = _take_back(receipt, chosen, subject)
+        written = _take_back(receipt, chosen, session)
         return Undone(receipt.receipt_id, chosen, written.sha256)
 
 
@@ -86,7 +86,7 @@ def _chosen(receipt: Receipt, operations: int | Collection[int] | None) -> tuple
     return chosen
 
 
-def obstacle(receipt: Receipt, state: Path) -> NotAppliedError | None:
+def obstacle(receipt: Receipt, state_folder: Path) -> NotAppliedError | None:
     """Take a receipt back into nowhere: give what stands in its way, None where nothing does.
 
     A session that is at work stands in no way: it ends. Raises OSError.
@@ -95,31 +95,35 @@ def obstacle(receipt: Receipt, state: Path) -> NotAppliedError | None:
         chosen = _chosen(receipt, None)
         if receipt.now is None or receipt.pending is not None:
             raise refuse(Stop.NOTHING, "open", "a process ended in the middle of it", "undo it")
-        mixed = _ours(receipt, state) is None
-        with _restored(receipt, chosen, state, mixed=mixed) as chunks:
+        has_other_changes = _ours(receipt, state_folder) is None
+        with _restored(
+            receipt, chosen, state_folder, has_other_changes=has_other_changes
+        ) as chunks:
             digest = hashlib.sha256()
             for chunk in chunks:
                 digest.update(chunk)
-        if not mixed:
+        if not has_other_changes:
             _require_base(receipt, chosen, digest.hexdigest())
     except NotAppliedError as error:
         return error
     return None
 
 
-def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> Version:
+def _take_back(receipt: Receipt, numbers: tuple[int, ...], subject: Subject) -> Version:
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
         raise _gone(target)
     seen = target.stat()
-    ours = _ours(receipt, subject.state)
+    ours = _ours(receipt, subject.state_folder)
     if ours and seen.st_size == ours.size:
         # Nobody wrote since we did: there is nothing to wait for.
-        subject = dataclasses.replace(subject, patience=subject.patience.at_once())
+        subject = dataclasses.replace(subject, wait_times=subject.wait_times.without_idle())
     written = ours.size if ours else 0
     require_idle(subject, target, receipt.new_session_id or receipt.session_id, written)
-    mixed = ours is None
-    with _restored(receipt, chosen, subject.state, mixed=mixed) as chunks:
+    has_other_changes = ours is None
+    with _restored(
+        receipt, numbers, subject.state_folder, has_other_changes=has_other_changes
+    ) as chunks:
         new = write_beside(target, chunks, seen)
     try:
         wrong = [*verify_status(new, seen)]
@@ -127,25 +131,25 @@ def _take_back(receipt: Receipt, chosen: tuple[int, ...], subject: Subject) -> V
             raise NotAppliedError(Stop.UNVERIFIED, wrong)
         sha256, size = sha256_of(new)
         if ours is not None:
-            _require_base(receipt, chosen, sha256)
-            with _base(receipt, subject.state) as lines:
-                hung = hung_anew(lines, _only(receipt, chosen))
+            _require_base(receipt, numbers, sha256)
+            with _base(receipt, subject.state_folder) as lines:
+                hung = hung_anew(lines, _only(receipt, numbers))
             add_tail(new, target, ours.size, hung)
-        subject.read(new)
+        subject.read_entries(new)
     except BaseException:
         unlink(new)
         raise
-    undone = tuple(sorted({*receipt.now.undone, *chosen}))
-    version = Version(sha256, size, undone, mixed=mixed)
+    undone = tuple(sorted({*receipt.now.undone, *numbers}))
+    version = Version(sha256, size, undone, mixed=has_other_changes)
     commit(
         replace(receipt, pending=version),
-        subject.state,
-        lambda: swap(new, target, seen, subject.patience),
+        subject.state_folder,
+        lambda: swap(new, target, seen, subject.wait_times),
     )
     return version
 
 
-def _ours(receipt: Receipt, state: Path) -> Version | None:
+def _ours(receipt: Receipt, state_folder: Path) -> Version | None:
     """Say what of a file is the image of the operations that are left; None where it is none.
 
     What others changed may be taken back by now: so it is looked at again.
@@ -156,7 +160,7 @@ def _ours(receipt: Receipt, state: Path) -> Version | None:
     if not now.mixed:
         return now if begins_with(target, now) else None
     digest, size = hashlib.sha256(), 0
-    with _restored(receipt, (), state, mixed=False) as chunks:
+    with _restored(receipt, (), state_folder, has_other_changes=False) as chunks:
         for chunk in chunks:
             digest.update(chunk)
             size += len(chunk)
@@ -166,21 +170,21 @@ def _ours(receipt: Receipt, state: Path) -> Version | None:
 
 @contextmanager
 def _restored(
-    receipt: Receipt, chosen: tuple[int, ...], state: Path, *, mixed: bool
+    receipt: Receipt, numbers: tuple[int, ...], state_folder: Path, *, has_other_changes: bool
 ) -> Iterator[Iterator[bytes]]:
-    """Give a file without some operations; `mixed` where others changed it too."""
+    """Give a file without some operations; `has_other_changes` where others changed it too."""
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
         raise _gone(target)
     written = _written(receipt)
-    if mixed and receipt.mode is Mode.APPEND:
-        yield without_added(target, _only(receipt, chosen))
+    if has_other_changes and receipt.mode is Mode.APPEND:
+        yield without_added(target, _only(receipt, numbers))
         return
-    with _base(receipt, state) as lines:
-        if mixed:
-            yield patched(target, lines, _only(receipt, chosen), written)
+    with _base(receipt, state_folder) as lines:
+        if has_other_changes:
+            yield patched(target, lines, _only(receipt, numbers), written)
         else:
-            left = _except(receipt, (*receipt.now.undone, *chosen))
+            left = _except(receipt, (*receipt.now.undone, *numbers))
             yield after(image(lines, left, written))
 
 
@@ -214,12 +218,12 @@ def _written(receipt: Receipt) -> Written:
 
 
 @contextmanager
-def _base(receipt: Receipt, state: Path) -> Iterator[Iterator[bytes]]:
+def _base(receipt: Receipt, state_folder: Path) -> Iterator[Iterator[bytes]]:
     """Give the lines that the plan was made for: from the copy, or where they still stand."""
     plan, transcript = receipt.plan, Path(receipt.transcript)
-    backups = Backups(state)
-    if receipt.backup is not None and backups.is_whole(receipt.backup):
-        with backups.lines(receipt.backup) as lines:
+    backups = Backups(state_folder)
+    if receipt.backup is not None and backups.is_intact(receipt.backup):
+        with backups.open_lines(receipt.backup) as lines:
             yield lines
         return
     if not begins_with(transcript, Version(plan.base_sha256, plan.base_bytes)):

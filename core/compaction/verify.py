@@ -65,11 +65,11 @@ def verify_lines(
                 yield _failed("V3", "a line does not stand in the file as it should")
                 return
             size += len(found)
-            if line.before is None or line.edits:
+            if line.before is None or line.replacements:
                 yield from _verify_sidecars(sidecars(found) - named)
             if line.before is None:
                 appended += len(found)
-            elif line.edits:
+            elif line.replacements:
                 yield from _verify_edit(line, level)
             if _is_single(found) and line.before is not None:
                 _keep(singles, found)
@@ -94,7 +94,7 @@ def verify_list(
 
 
 def _verify_edit(line: ImageLine, level: Harm) -> Iterator[Refusal]:
-    number = line.edits[0].line
+    number = line.replacements[0].line
     try:
         old, new = json.loads(line.before or b""), json.loads(line.after or b"")
     except (ValueError, RecursionError) as error:
@@ -126,13 +126,13 @@ def sidecars(line: bytes | None) -> set[bytes]:
     return set(_SIDECAR.findall(line))
 
 
-def verify_status(path: Path, origin: os.stat_result) -> Iterator[Refusal]:
+def verify_status(path: Path, original_status: os.stat_result) -> Iterator[Refusal]:
     """V23: who may read a written file is who may read the transcript, and nobody else."""
     now = path.stat()
     for what, was, new in (
-        ("permissions", stat.S_IMODE(origin.st_mode), stat.S_IMODE(now.st_mode)),
-        ("owner", origin.st_uid, now.st_uid),
-        ("group", origin.st_gid, now.st_gid),
+        ("permissions", stat.S_IMODE(original_status.st_mode), stat.S_IMODE(now.st_mode)),
+        ("owner", original_status.st_uid, now.st_uid),
+        ("group", original_status.st_gid, now.st_gid),
     ):
         if was != new:
             yield _failed("V23", f"the written file's {what} would be {new:o}, not {was:o}")
@@ -141,7 +141,7 @@ def verify_status(path: Path, origin: os.stat_result) -> Iterator[Refusal]:
 def taken_back(line: ImageLine) -> bytes:
     """Give an edited line with its old values, taken from the line before. Raises PointerError."""
     before, after = line.before or b"", line.after or b""
-    spans = [(find_value(after, each.pointer), each) for each in line.edits]
+    spans = [(find_value(after, each.pointer), each) for each in line.replacements]
     for span, edit in sorted(spans, key=lambda each: -each[0].start):
         after = after[: span.start] + value_at(before, edit.pointer) + after[span.end :]
     return after
@@ -151,7 +151,7 @@ def done_again(line: ImageLine) -> bytes:
     """Give an edited line after the same edits once more. Raises MismatchError."""
     after = line.after or b""
     body = after.removesuffix(b"\n")
-    return edited(body, line.edits) + after[len(body) :]
+    return edited(body, line.replacements) + after[len(body) :]
 
 
 def _remember(singles: dict[bytes, bytes], line: bytes | None) -> None:

@@ -21,23 +21,23 @@ _SERVER_CALL: Final = ("srvtoolu_", "mcptoolu_")
 """How the ids of calls begin that the API itself answers, in the same message."""
 
 
-def same_graph(seen: Seen) -> str | None:
+def same_graph(compared: Seen) -> str | None:
     """V6: no new roots, orphans, circles or second lines with one uuid; our boundary is a root."""
     for what, count in _DAMAGES:
-        old, now = count(seen.before), count(seen.after)
+        old, now = count(compared.before), count(compared.after)
         new = now - old
         if what == "root":
             # What followed the first line is the first when that goes.
-            new = Counter({uuid: n for uuid, n in new.items() if uuid not in seen.added})
+            new = Counter({uuid: n for uuid, n in new.items() if uuid not in compared.added_uuids})
             new = new if new.total() > (old - now).total() else Counter()
         if new:
             return f"{sum(new.values())} new: {what}"
     return None
 
 
-def same_server_pairs(seen: Seen) -> str | None:
+def same_server_pairs(compared: Seen) -> str | None:
     """V8: what the API itself called stands in one message with its result, if it did."""
-    new = _parted(seen.after) - _parted(seen.before)
+    new = _parted(compared.after) - _parted(compared.before)
     return f"call {min(new)} of the API's own has lost its result or its answer" if new else None
 
 
@@ -86,7 +86,7 @@ def _parted(entries: Sequence[Entry]) -> set[str]:
         {
             piece.tool_use_id or "": each.message_id
             for each in answers
-            for piece in each.pieces
+            for piece in each.parts
             if is_half(piece)
         }
         for is_half in (is_call, is_result)

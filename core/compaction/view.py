@@ -40,7 +40,7 @@ class Line(msgspec.Struct, frozen=True):
     number: int
     """Counted from 1."""
     offset: int
-    length: int
+    content_bytes: int
     """Bytes, without the line end."""
     type: str = ""
     """As it says itself; empty where it could not be read."""
@@ -50,20 +50,20 @@ class Line(msgspec.Struct, frozen=True):
     """False for a last line without a line end."""
 
     @property
-    def size(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes with the line end, where it has one."""
-        return self.length + self.is_ended
+        return self.content_bytes + self.is_ended
 
 
 class Slot(msgspec.Struct, frozen=True):
     """A piece of what the model sees, and its place."""
 
-    place: int
+    index: int
     """Among all pieces that are sent, from 0."""
     entry: Entry
-    piece: Piece
+    part: Piece
     """Its text cut to KEPT_CHARS; `View.text` reads all of it."""
-    position: int
+    tokens_before: int
     """Tokens that stand before it."""
     tokens: int
     """Estimated, with what stands around it."""
@@ -71,9 +71,9 @@ class Slot(msgspec.Struct, frozen=True):
     digest: str
     """Of its whole text."""
 
-    replaced: bool = False
+    is_replaced: bool = False
     """The client sends another text than the line holds."""
-    protected: str | None = None
+    protected_reason: str | None = None
     """Why it stays as it is; None for what may be changed."""
 
     @property
@@ -82,15 +82,15 @@ class Slot(msgspec.Struct, frozen=True):
         return self.entry.line
 
     @property
-    def call(self) -> str | None:
+    def call_id(self) -> str | None:
         """The tool call that it is or answers."""
-        return self.piece.tool_use_id
+        return self.part.tool_use_id
 
 
 class LineSource(Protocol):
     """Who reads lines of the transcript again."""
 
-    def read(self, line: Line) -> bytes:
+    def read_line(self, line: Line) -> bytes:
         """Give a line's bytes without the line end; raises OSError."""
         ...
 
@@ -98,7 +98,7 @@ class LineSource(Protocol):
 class PieceCounter(Protocol):
     """Who counts tokens: `Estimator.of(model)`."""
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Estimate the tokens of one piece, and of what stands around it."""
         ...
 
@@ -108,173 +108,181 @@ class View:
 
     def __init__(
         self,
-        slots: Sequence[Slot],
+        blocks: Sequence[Slot],
         lines: Sequence[Line],
         source: LineSource,
         counter: PieceCounter,
         *,
         model: str | None = None,
-        kept: Mapping[int, str] | None = None,
+        protected_lines: Mapping[int, str] | None = None,
         entries: Sequence[Entry] = (),
-        overhead: int = 0,
-        torn: Line | None = None,
+        overhead_tokens: int = 0,
+        torn_line: Line | None = None,
     ) -> None:
-        self.slots: Final = tuple(slots)
+        self.blocks: Final = tuple(blocks)
         self.lines: Final = tuple(lines)
         self.model: Final = model
-        self.kept: Final = kept or {}
+        self.protected_lines: Final = protected_lines or {}
         """Lines that no strategy touches, each with the reason."""
-        self.overhead: Final = overhead
+        self.overhead_tokens: Final = overhead_tokens
         """Tokens of the system prompt and the tools."""
-        self.torn: Final = torn
+        self.torn_line: Final = torn_line
         """Half a line at the end of the file."""
         self._source: Final = source
         self._counter: Final = counter
         self.entries: Final = tuple(entries)
         """All of the file's, whether they are sent or not; their texts are cut."""
-        self.remembered: Final = _remembered(self.entries)
+        self.leaf_lines: Final = _remembered(self.entries)
         """The line that the client goes on from (`last-prompt`)."""
         self._copies: Final = _copies(self.entries)
         self._calls: Final = {
-            each.call: each for each in self.slots if each.call and each.piece.kind == "tool_input"
+            each.call_id: each
+            for each in self.blocks
+            if each.call_id and each.part.kind == "tool_input"
         }
         self._results: Final = {
-            each.call: each for each in self.slots if each.call and each.piece.kind != "tool_input"
+            each.call_id: each
+            for each in self.blocks
+            if each.call_id and each.part.kind != "tool_input"
         }
-        self.positions: Final = {each.line: each.position for each in reversed(self.slots)}
+        self.tokens_before_line: Final = {
+            each.line: each.tokens_before for each in reversed(self.blocks)
+        }
         """Tokens of the conversation that stand before a line's first piece."""
-        counted = Counter(each.line for each in self.slots)
-        self._alone: Final = {number for number, pieces in counted.items() if pieces == 1}
-        self._settled: Final[set[int]] = set()
-        self._changed: Final[set[int]] = set()
-        self._held: Final[dict[int, tuple[bytes, Any]]] = {}
-        self._long_line, self._long = 0, (b"", None)
+        counted = Counter(each.line for each in self.blocks)
+        self._single_block_lines: Final = {
+            number for number, pieces in counted.items() if pieces == 1
+        }
+        self._lines_changed: Final[set[int]] = set()
+        self._blocks_changed: Final[set[int]] = set()
+        self._line_cache: Final[dict[int, tuple[bytes, Any]]] = {}
+        self._long_line_number, self._long_line_content = 0, (b"", None)
         self._spans: Final[dict[tuple[int, str], Span]] = {}
 
-    def with_slots(self, slots: Sequence[Slot]) -> View:
+    def with_blocks(self, blocks: Sequence[Slot]) -> View:
         """Return a fresh view of the same transcript, without changes."""
         return View(
-            slots,
+            blocks,
             self.lines,
             self._source,
             self._counter,
             model=self.model,
-            kept=self.kept,
+            protected_lines=self.protected_lines,
             entries=self.entries,
-            overhead=self.overhead,
-            torn=self.torn,
+            overhead_tokens=self.overhead_tokens,
+            torn_line=self.torn_line,
         )
 
     @property
     def tokens(self) -> int:
         """What the conversation and what stands before it takes now, estimated."""
-        return self.overhead + sum(each.tokens for each in self.slots)
+        return self.overhead_tokens + sum(each.tokens for each in self.blocks)
 
     @cached_property
-    def holders(self) -> Holders:
+    def name_index(self) -> Holders:
         """Count which pieces hold a name; the texts are read for it, once."""
         return Holders(self._texts())
 
-    def call_of(self, slot: Slot) -> Slot | None:
+    def call_of(self, block: Slot) -> Slot | None:
         """Give the call that a result answers."""
-        return self._calls.get(slot.call or "")
+        return self._calls.get(block.call_id or "")
 
-    def result_of(self, slot: Slot) -> Slot | None:
+    def result_of(self, block: Slot) -> Slot | None:
         """Give the result of a call."""
-        return self._results.get(slot.call or "")
+        return self._results.get(block.call_id or "")
 
     def copies_of(self, number: int) -> tuple[int, ...]:
         """Name the other lines that carry a line's uuid: they are stubbed like it."""
         return self._copies.get(number, ())
 
-    def open(self) -> Iterator[Slot]:
+    def changeable_blocks(self) -> Iterator[Slot]:
         """Give what may be changed: not protected, and sent as its line holds it."""
-        return (each for each in self.slots if self.is_open(each))
+        return (each for each in self.blocks if self.is_changeable(each))
 
-    def is_open(self, slot: Slot) -> bool:
+    def is_changeable(self, block: Slot) -> bool:
         """Say whether a slot may be changed, and none of the operations so far does."""
-        free = slot.protected is None and not slot.replaced
-        return free and slot.line not in self._settled
+        free = block.protected_reason is None and not block.is_replaced
+        return free and block.line not in self._lines_changed
 
-    def is_changed(self, slot: Slot) -> bool:
+    def is_changed(self, block: Slot) -> bool:
         """Say whether an operation was found that changes a slot: no other one can."""
-        return slot.place in self._changed
+        return block.index in self._blocks_changed
 
-    def change(self, slot: Slot, before: str, after: str) -> None:
+    def record_change(self, block: Slot, before: str, after: str) -> None:
         """Learn that an operation changes a slot, and what it says then."""
-        self._changed.add(slot.place)
-        self.holders.replace(before, after)
+        self._blocks_changed.add(block.index)
+        self.name_index.replace_text(before, after)
 
-    def settle(self, number: int) -> None:
+    def mark_line_changed(self, number: int) -> None:
         """Learn that an operation changes a line: if it holds one piece, others pass it over."""
-        if number in self._alone:
-            self._settled.add(number)
+        if number in self._single_block_lines:
+            self._lines_changed.add(number)
 
     def line(self, number: int) -> Line:
         """Return a line of the file, or the half one at its end; raises IndexError."""
-        if self.torn and number == self.torn.number:
-            return self.torn
+        if self.torn_line and number == self.torn_line.number:
+            return self.torn_line
         return self.lines[number - 1]
 
-    def raw(self, number: int) -> bytes:
+    def line_bytes(self, number: int) -> bytes:
         """Read a line's bytes without the line end; raises OSError."""
         return self._load(number)[0]
 
-    def raw_torn(self) -> bytes:
+    def torn_bytes(self) -> bytes:
         """Read half a line at the end of the file; empty where there is none. Raises OSError."""
-        return self._source.read(self.torn) if self.torn else b""
+        return self._source.read_line(self.torn_line) if self.torn_line else b""
 
-    def value(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
+    def decoded_line(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
         """Decode a line; None for what is no JSON. It is not to be changed."""
         return self._load(number)[1]
 
-    def span(self, number: int, pointer: str) -> Span:
+    def value_span(self, number: int, pointer: str) -> Span:
         """Find where a value stands in a line; raises PointerError."""
-        data = self.raw(number)
+        data = self.line_bytes(number)
         found = self._spans.get((number, pointer))
         if found is None:
             found = self._spans[number, pointer] = find_value(data, pointer)
         return found
 
-    def count(self, piece: Piece) -> int:
+    def count_tokens(self, part: Piece) -> int:
         """Estimate the tokens of a piece, with what stands around it."""
-        return self._counter.tokens(piece)
+        return self._counter.tokens(part)
 
-    def count_as(self, slot: Slot, text: str) -> int:
+    def count_tokens_with_text(self, block: Slot, text: str) -> int:
         """Estimate what a slot would take with another text and no picture."""
-        return self.count(replace(slot.piece, text=text, media=0))
+        return self.count_tokens(replace(block.part, text=text, media=0))
 
     def _texts(self) -> Iterator[str]:
         counted: set[tuple[int, str | None]] = set()
-        for slot in self.slots:
-            if slot.replaced:
-                yield slot.piece.text
-            elif (slot.line, slot.call) not in counted:
-                counted.add((slot.line, slot.call))
-                yield spoken(self.value(slot.line), slot.call)
+        for slot in self.blocks:
+            if slot.is_replaced:
+                yield slot.part.text
+            elif (slot.line, slot.call_id) not in counted:
+                counted.add((slot.line, slot.call_id))
+                yield spoken(self.decoded_line(slot.line), slot.call_id)
 
     def _load(self, number: int) -> tuple[bytes, Any]:
-        if number == self._long_line:
-            return self._long
-        held = self._held.get(number)
+        if number == self._long_line_number:
+            return self._long_line_content
+        held = self._line_cache.get(number)
         if held is not None:
             return held
         line = self.lines[number - 1]
-        if line.length > HELD_BYTES:
+        if line.content_bytes > HELD_BYTES:
             # Two of them at once would take twice the room.
-            self._long_line, self._long = 0, (b"", None)
-            self._long = self._decode(line)
-            self._long_line = number
-            return self._long
-        room = HELD_BYTES - sum(len(data) for data, _ in self._held.values())
-        if len(self._held) >= HELD_LINES or line.length > room:
-            self._held.clear()
+            self._long_line_number, self._long_line_content = 0, (b"", None)
+            self._long_line_content = self._decode(line)
+            self._long_line_number = number
+            return self._long_line_content
+        room = HELD_BYTES - sum(len(data) for data, _ in self._line_cache.values())
+        if len(self._line_cache) >= HELD_LINES or line.content_bytes > room:
+            self._line_cache.clear()
             self._spans.clear()
-        held = self._held[number] = self._decode(line)
+        held = self._line_cache[number] = self._decode(line)
         return held
 
     def _decode(self, line: Line) -> tuple[bytes, Any]:
-        data = self._source.read(line)
+        data = self._source.read_line(line)
         return data, _decoded(data)
 
 
@@ -292,15 +300,15 @@ def _copies(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
 
 
 def _remembered(entries: Sequence[Entry]) -> frozenset[int]:
-    leaf = next((each.leaf for each in reversed(entries) if each.leaf), None)
+    leaf = next((each.leaf_uuid for each in reversed(entries) if each.leaf_uuid), None)
     return frozenset(each.line for each in entries if leaf and each.uuid == leaf)
 
 
-def slim(piece: Piece, chars: int = KEPT_CHARS) -> Piece:
+def slim(part: Piece, chars: int = KEPT_CHARS) -> Piece:
     """Cut a piece's text to what an index may hold; equal pieces stay equal, others different."""
-    if len(piece.text) <= chars:
-        return piece
-    return replace(piece, text=f"{piece.text[:chars]}\n{digest(piece.text)}")
+    if len(part.text) <= chars:
+        return part
+    return replace(part, text=f"{part.text[:chars]}\n{digest(part.text)}")
 
 
 def digest(text: str) -> str:

@@ -26,26 +26,26 @@ class Whole(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     """Of the whole file, as its reader gives them."""
-    envelope: Envelope
+    common_fields: Envelope
     """Of the newest line of the conversation (`newest`)."""
-    count: Callable[[Piece], int]
+    count_tokens: Callable[[Piece], int]
     """Estimates the tokens of a piece."""
-    transcript: str = ""
+    transcript_path: str = ""
     """Path of the file."""
-    overhead: int = 0
+    overhead_tokens: int = 0
     """Tokens of the system prompt and the tools."""
-    sent_tokens: int | None = None
+    visible_tokens: int | None = None
     """Of all that the model sees now, where more is known than `count` can tell: of thoughts
     no text says how long they are."""
 
     @property
-    def sent(self) -> list[Entry]:
+    def visible_entries(self) -> list[Entry]:
         """What the model sees now."""
         return project(self.entries)
 
     def tokens(self, entries: Iterable[Entry]) -> int:
         """Estimate the tokens of entries."""
-        return sum(self.count(piece) for entry in entries for piece in entry.pieces)
+        return sum(self.count_tokens(piece) for entry in entries for piece in entry.parts)
 
 
 def newest(entries: Sequence[Entry]) -> Entry | None:
@@ -54,11 +54,11 @@ def newest(entries: Sequence[Entry]) -> Entry | None:
 
 
 def appended_operation(
-    whole: Whole,
+    conversation: Whole,
     summary: Piece,
-    kept: Sequence[Entry],
-    harm: Harm,
-    named: tuple[str, str, str],
+    retained: Sequence[Entry],
+    severity: Harm,
+    strategy_what_why: tuple[str, str, str],
 ) -> Operation:
     """Make one operation of a boundary and its summary; `named` is strategy, what and why.
 
@@ -66,21 +66,29 @@ def appended_operation(
     client will announce again. The boundary says what the client's own says: all that a
     request held before, and what is left without the system prompt and the tools.
     """
-    sent = whole.sent
-    before = whole.tokens(sent) if whole.sent_tokens is None else whole.sent_tokens
-    staying = {entry.offset for entry in kept}
-    away = [entry for entry in sent if entry.offset not in staying]
-    after = whole.count(summary) + whole.tokens(kept) + whole.tokens(announced_again(away, kept))
-    uuids = tuple(entry.uuid for entry in kept if entry.uuid)
-    lines = summary_lines(
-        whole.envelope,
-        Kept(summary.text, uuids, whole.overhead + before, after),
-        *_ids(whole, summary.text, uuids),
+    sent = conversation.visible_entries
+    before = (
+        conversation.tokens(sent)
+        if conversation.visible_tokens is None
+        else conversation.visible_tokens
     )
-    strategy, what, why = named
+    staying = {entry.offset for entry in retained}
+    away = [entry for entry in sent if entry.offset not in staying]
+    after = (
+        conversation.count_tokens(summary)
+        + conversation.tokens(retained)
+        + conversation.tokens(announced_again(away, retained))
+    )
+    uuids = tuple(entry.uuid for entry in retained if entry.uuid)
+    lines = summary_lines(
+        conversation.common_fields,
+        Kept(summary.text, uuids, conversation.overhead_tokens + before, after),
+        *_ids(conversation, summary.text, uuids),
+    )
+    strategy, what, why = strategy_what_why
     return Operation(
         strategy=strategy,
-        level=harm,
+        level=severity,
         line=None,
         kind=summary.kind.value,
         what=what,
@@ -107,11 +115,11 @@ def envelope_of(last: Mapping[str, Any]) -> Envelope:
     )
 
 
-def _ids(whole: Whole, summary: str, uuids: Sequence[str]) -> tuple[str, str]:
+def _ids(conversation: Whole, summary: str, uuids: Sequence[str]) -> tuple[str, str]:
     said = "\n".join([*uuids, summary])
-    return id_of(whole, "boundary", said), id_of(whole, "summary", said)
+    return id_of(conversation, "boundary", said), id_of(conversation, "summary", said)
 
 
-def id_of(whole: Whole, kind: str, said: str) -> str:
+def id_of(conversation: Whole, kind: str, content: str) -> str:
     """Name a line of ours by what it says: the same plan has the same ids."""
-    return str(uuid5(_OURS, f"{kind} {whole.envelope.last_uuid}\n{said}"))
+    return str(uuid5(_OURS, f"{kind} {conversation.common_fields.last_uuid}\n{content}"))

@@ -33,7 +33,7 @@ class Piece:
     kind: Kind
     line: Line
     key: str = ""
-    rest: str = ""
+    value: str = ""
     """Of a field's first line, what follows the key."""
 
 
@@ -43,13 +43,13 @@ class Field:
 
     key: str
     lines: list[Line]
-    rest: str
-    more: list[Line] = field(default_factory=list)
+    value: str
+    more_lines: list[Line] = field(default_factory=list)
 
     @property
-    def says_something(self) -> bool:
+    def has_text(self) -> bool:
         """There is text, in its first line or below it."""
-        return bool(self.rest or self.more)
+        return bool(self.value or self.more_lines)
 
 
 def pieces(lines: Iterable[Line], keys: Iterable[str], *, fenced: bool) -> Iterator[Piece]:

@@ -23,7 +23,7 @@ CHARS_A_TOKEN: Final = 4
 class Weighed:
     """A ruling, and the estimated tokens of the result it is on."""
 
-    ruling: Ruling
+    run_verdict: Ruling
     tokens: int
 
 
@@ -31,11 +31,11 @@ class Weighed:
 class Cost:
     """What results and blocks cost; tokens, estimated where nothing else is said."""
 
-    tokens: int
+    result_tokens: int
     """Of all results."""
-    excess: int
+    excess_tokens: int
     """What the results that did not comply were longer than one that does."""
-    retries: int
+    retry_tokens: int
     """Spent, not estimated, by agents' requests after a block (000-23)."""
 
 
@@ -43,8 +43,8 @@ def typical_tokens(results: Iterable[Weighed], limits: Limits) -> dict[Format, i
     """Say how long a result that complies is: the median by format, else the soft limit's."""
     found: dict[Format, list[int]] = {}
     for each in results:
-        if each.ruling.verdict in PASSED:
-            found.setdefault(each.ruling.expected.format, []).append(each.tokens)
+        if each.run_verdict.verdict in PASSED:
+            found.setdefault(each.run_verdict.expected.format, []).append(each.tokens)
     soft = limits.soft_chars // CHARS_A_TOKEN
     return {
         each: round(median(found[each])) if each in found else soft
@@ -57,17 +57,17 @@ def cost(results: Sequence[Weighed], typical: dict[Format, int]) -> Cost:
     return Cost(
         sum(each.tokens for each in results),
         sum(excess(each, typical) for each in results),
-        sum(each.ruling.retry_tokens for each in results),
+        sum(each.run_verdict.retry_tokens for each in results),
     )
 
 
 def excess(result: Weighed, typical: dict[Format, int]) -> int:
     """Give the tokens that a result has above one that complies; 0 of one that does."""
-    if result.ruling.verdict not in FAILED:
+    if result.run_verdict.verdict not in FAILED:
         return 0
-    return max(0, result.tokens - typical[result.ruling.expected.format])
+    return max(0, result.tokens - typical[result.run_verdict.expected.format])
 
 
 def is_too_wide(ruling: Ruling, limits: Limits) -> bool:
     """Say whether a review took on more files than it holds well (000-50)."""
-    return ruling.judgement.files > limits.review_files
+    return ruling.judgement.reviewed_files > limits.review_files

@@ -53,14 +53,14 @@ class Expected:
     """A format, and who says so."""
 
     format: Format
-    ground: Ground
-    rule: Format = Format.NONE
+    source: Ground
+    policy_format: Format = Format.NONE
     """What the policy's table says by the agent's type."""
 
     @property
-    def drifts(self) -> bool:
+    def differs_from_policy(self) -> bool:
         """The rules table says something, and the agent's definition something else (000-40)."""
-        return self.rule not in {Format.NONE, self.format}
+        return self.policy_format not in {Format.NONE, self.format}
 
 
 NOTHING: Final = Expected(Format.NONE, Ground.NOBODY)
@@ -87,21 +87,23 @@ _UNSAID: Final = frozenset({"preset", "built_in"})
 def terms_of(policy: Policy) -> Terms:
     """Take compliance out of a policy."""
     found = policy.values["compliance.rules"]
-    rules = {name: Format(each) for name, each in policy.labels("compliance.rules").items()}
+    rules = {
+        name: Format(each) for name, each in policy.strings_by_name("compliance.rules").items()
+    }
     from_preset = found.origin in _UNSAID
     disabled = "compliance" in policy.texts("disabled_modules")
     return Terms(
         OFF if disabled else policy.text("compliance.mode"),
         Limits(
-            lines=policy.whole("compliance.line_limit") or 0,
-            review_lines=policy.whole("compliance.review_line_limit") or 0,
-            result_lines=policy.whole("compliance.result_max_lines") or 0,
-            soft_chars=policy.whole("compliance.soft_chars") or 0,
-            review_files=policy.whole("compliance.review_files") or 0,
+            output_lines=policy.integer("compliance.line_limit") or 0,
+            review_lines=policy.integer("compliance.review_line_limit") or 0,
+            result_lines=policy.integer("compliance.result_max_lines") or 0,
+            soft_chars=policy.integer("compliance.soft_chars") or 0,
+            review_files=policy.integer("compliance.review_files") or 0,
         ),
         None if from_preset else rules,
         rules or None if from_preset else None,
-        policy.whole("compliance.min_samples") or 0,
+        policy.integer("compliance.min_samples") or 0,
     )
 
 
@@ -134,10 +136,10 @@ def asked_by(skills: Iterable[str]) -> Format | None:
 
 def expect(
     agent_type: str | None,
-    preloaded: Iterable[str],
-    declared: Iterable[str] | None,
-    terms: Terms = Terms(),
-    prompted: str | None = None,
+    preloaded_skills: Iterable[str],
+    declared_skills: Iterable[str] | None,
+    settings: Terms = Terms(),
+    prompted_skill: str | None = None,
 ) -> Expected:
     """Find what an agent must return: by its skill, its prompt, the policy, else nothing (000-07).
 
@@ -147,14 +149,14 @@ def expect(
     no definition is known: whoever defines a `reviewer` without the skill does not ask for it
     (T-25). Rules that a person wrote always hold.
     """
-    table = (terms.preset_rules if terms.rules is None else terms.rules) or {}
+    table = (settings.preset_rules if settings.rules is None else settings.rules) or {}
     by_rule = table.get(agent_type or "", Format.NONE)
-    if found := asked_by(preloaded):
+    if found := asked_by(preloaded_skills):
         return Expected(found, Ground.PRELOADED, by_rule)
-    if declared is not None and (found := asked_by(declared)):
+    if declared_skills is not None and (found := asked_by(declared_skills)):
         return Expected(found, Ground.DECLARED, by_rule)
-    if prompted and (found := asked_by((prompted,))):
+    if prompted_skill and (found := asked_by((prompted_skill,))):
         return Expected(found, Ground.PROMPT, by_rule)
-    if by_rule is Format.NONE or (terms.rules is None and declared is not None):
+    if by_rule is Format.NONE or (settings.rules is None and declared_skills is not None):
         return Expected(Format.NONE, Ground.NOBODY, by_rule)
     return Expected(by_rule, Ground.RULE, by_rule)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Limits:
     """What a text is measured by; the defaults are requirements 2.2 and 000-50."""
 
-    lines: int = 10
+    output_lines: int = 10
     review_lines: int = 20
     result_lines: int = 3
     soft_chars: int = 1000
@@ -76,10 +76,10 @@ class Judgement:
     chars: int = 0
     has_marker: bool = False
     """The text holds the marker anywhere: what a grep looks for."""
-    review: tuple[ReviewFinding, ...] = ()
-    files: int = 0
+    review_findings: tuple[ReviewFinding, ...] = ()
+    reviewed_files: int = 0
     """Files that a review names as reviewed."""
-    passes: bool | None = None
+    review_passes: bool | None = None
     """What a review's own verdict says: True is PASS."""
 
 
@@ -89,7 +89,7 @@ BLANK: Final = Judgement(Verdict.UNKNOWN)
 
 def at(code: Code, line: Line, field: str = "") -> Finding:
     """Make a finding of a line."""
-    return Finding(code, line.number, line.shown, field)
+    return Finding(code, line.number, line.excerpt, field)
 
 
 def labels(findings: tuple[Finding, ...]) -> list[str]:

@@ -56,7 +56,7 @@ def judge(
         found.append(at(Code.MARKER_MISSING, read.first))
     else:
         found += _at_marker(read, place, agent_type, expected)
-        limit = limits.lines if expected is Format.OUTPUT else limits.review_lines
+        limit = limits.output_lines if expected is Format.OUTPUT else limits.review_lines
         if read.count > limit:
             found.append(at(Code.LINE_LIMIT, _line(read, limit)))
         wrong, review = _below(read, place, expected, limits)
@@ -116,7 +116,7 @@ def _below(
         found = output_format.check_output(marker, below, foreign, limits, fenced=fenced)
         return list(found), review_format.Review()
     review = review_format.check_review(marker, below, foreign, limits, fenced=fenced)
-    return review.wrong, review
+    return review.problems, review
 
 
 def _in_other_format(below: Iterable[Line], expected: Format) -> Line | None:

@@ -26,7 +26,7 @@ class Line:
     text: str
 
     @property
-    def shown(self) -> str:
+    def excerpt(self) -> str:
         """As much of it as a person needs to find it."""
         return self.text if len(self.text) <= SHOWN_CHARS else f"{self.text[:SHOWN_CHARS]}…"
 

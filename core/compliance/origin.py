@@ -33,29 +33,29 @@ class Place:
 
     offset: int
     """In bytes."""
-    said_by: str
+    origin: str
     """One of the store's MarkerOrigin."""
     message_id: str | None = None
     text: str | None = None
     """Of an assistant's line, its words."""
 
 
-def origin_of(places: Iterable[Place], final_message: str | None) -> Origin | None:
+def origin_of(lines: Iterable[Place], final_message: str | None) -> Origin | None:
     """Name the best place at which the marker stands; None where it stands nowhere."""
-    found = {_origin(place, final_message) for place in places}
+    found = {_origin(place, final_message) for place in lines}
     return next((each for each in Origin if each in found), None)
 
 
-def grep_passes(places: Iterable[Place], until: int | None) -> bool:
+def grep_passes(lines: Iterable[Place], until: int | None) -> bool:
     """Say what a grep over the whole transcript said when the agent first stopped (000-16).
 
     `until` is the byte offset of the first block; None where there was none.
     """
-    return any(until is None or place.offset < until for place in places)
+    return any(until is None or place.offset < until for place in lines)
 
 
 def _origin(place: Place, final_message: str | None) -> Origin:
-    if place.said_by != _ASSISTANT:
-        return Origin(place.said_by)
+    if place.origin != _ASSISTANT:
+        return Origin(place.origin)
     is_final = place.message_id is not None and place.message_id == final_message
     return Origin.FINAL_ASSISTANT if is_final else Origin.EARLIER_ASSISTANT

@@ -52,7 +52,7 @@ def check_output(
         key = KOREAN.get(piece.key, piece.key)
         if piece.kind is Kind.FIELD:
             after_break = False
-            open_field = Field(key, [piece.line], piece.rest)
+            open_field = Field(key, [piece.line], piece.value)
             if piece.key in KOREAN and not korean:
                 korean = True
                 yield at(Code.LEGACY_KOREAN, piece.line)
@@ -62,7 +62,7 @@ def check_output(
                 fields[key] = open_field
         elif piece.kind is Kind.PLAIN and open_field:
             open_field.lines.append(piece.line)
-            open_field.more.append(piece.line)
+            open_field.more_lines.append(piece.line)
         elif piece.kind is Kind.BREAK:
             open_field, after_break = None, True
         elif piece.kind is Kind.BLANK:
@@ -77,7 +77,7 @@ def check_output(
         yield at(Code.RESULT_TOO_LONG, result.lines[limits.result_lines])
     for key in (DECISIONS, BLOCKERS):
         found = fields.get(key)
-        if found and not found.more and found.rest.lower() in NOTHING:
+        if found and not found.more_lines and found.value.lower() in NOTHING:
             yield at(Code.EMPTY_FIELD, found.lines[0])
     yield from _order(fields)
 
@@ -85,7 +85,7 @@ def check_output(
 def _missing(marker: Line, fields: dict[str, Field]) -> Iterator[Finding]:
     for key in REQUIRED:
         found = fields.get(key)
-        if found is None or not found.says_something:
+        if found is None or not found.has_text:
             yield at(Code.FIELD_MISSING, found.lines[0] if found else marker, key)
 
 

@@ -30,7 +30,7 @@ _WORDED: Final = "COMPRESSED in square brackets"
 
 def reason(judged: Judgement, expected: Format, agent_type: str, limits: Limits) -> str:
     """Say in at most five lines why a result was not taken, never with the marker itself."""
-    most = limits.lines if expected is Format.OUTPUT else limits.review_lines
+    most = limits.output_lines if expected is Format.OUTPUT else limits.review_lines
     named = judged.violations[:MOST_NAMED]
     more = len(judged.violations) - len(named)
     head = f"Your result does not follow the skill {_SKILL[expected]}:"
@@ -47,7 +47,7 @@ def reason(judged: Judgement, expected: Format, agent_type: str, limits: Limits)
 def _worded(found: Finding, judged: Judgement, limits: Limits, expected: Format) -> str:
     said = f"- {found.label}: {found.sentence}"
     if found.code is Code.LINE_LIMIT:
-        most = limits.lines if expected is Format.OUTPUT else limits.review_lines
+        most = limits.output_lines if expected is Format.OUTPUT else limits.review_lines
         return f"{said} {judged.lines} lines, {most} allowed."
     if found.code in {Code.MARKER_MISSING, Code.FIELD_MISSING}:
         return said

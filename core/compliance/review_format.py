@@ -45,7 +45,7 @@ _COUNTS: Final = re.compile(
 class Review:
     """What a review says, and what is wrong with it."""
 
-    wrong: list[Finding] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
     findings: list[ReviewFinding] = field(default_factory=list)
     files: int = 0
     passes: bool | None = None
@@ -76,11 +76,11 @@ def check_review(
     review = walk.review
     for key in (FILES, VERDICT):
         if not walk.said.get(key):
-            review.wrong.append(at(Code.FIELD_MISSING, walk.seen.get(key, marker), key))
+            review.problems.append(at(Code.FIELD_MISSING, walk.seen.get(key, marker), key))
     named = [each for each in walk.said.get(FILES, "").split(",") if each.strip()]
     review.files = len(named)
     if review.files > limits.review_files:
-        review.wrong.append(at(Code.REVIEW_SCOPE, walk.seen[FILES]))
+        review.problems.append(at(Code.REVIEW_SCOPE, walk.seen[FILES]))
     _check_order(walk)
     if walk.said.get(VERDICT):
         _check_verdict(walk)
@@ -88,7 +88,7 @@ def check_review(
 
 
 def _take(walk: _Walk, piece: Piece) -> None:
-    wrong, line = walk.review.wrong, piece.line
+    wrong, line = walk.review.problems, piece.line
     if piece.kind is Kind.BLANK:
         return
     if piece.kind is Kind.BREAK:
@@ -96,13 +96,13 @@ def _take(walk: _Walk, piece: Piece) -> None:
     elif piece.kind is Kind.FIELD and piece.key in GROUPS:
         walk.group, walk.skipping, walk.last = piece.key, False, line
         walk.seen.setdefault(piece.key, line)
-        _take_finding(walk, line, piece.rest, is_first=True)
+        _take_finding(walk, line, piece.value, is_first=True)
     elif piece.kind is Kind.FIELD:
         walk.group, walk.skipping, walk.last = "", False, line
         if piece.key in walk.seen or piece.key not in KEYS:
             wrong.append(at(Code.UNKNOWN_BLOCK, line))
         else:
-            walk.seen[piece.key], walk.said[piece.key] = line, piece.rest
+            walk.seen[piece.key], walk.said[piece.key] = line, piece.value
     elif piece.kind is Kind.PLAIN and walk.group:
         walk.last = line
         _take_finding(walk, line, line.text, is_first=False)
@@ -114,13 +114,13 @@ def _take(walk: _Walk, piece: Piece) -> None:
 
 def _take_finding(walk: _Walk, line: Line, said: str, *, is_first: bool) -> None:
     if is_first and said.lower() in NOTHING - {""}:
-        walk.review.wrong.append(at(Code.EMPTY_FIELD, line))
+        walk.review.problems.append(at(Code.EMPTY_FIELD, line))
         return
     if said:
         walk.listed[walk.group] += 1
     match = _FINDING.fullmatch(said[:LONGEST])
     if match is None:
-        walk.review.wrong.append(at(Code.FINDING_FORMAT, line))
+        walk.review.problems.append(at(Code.FINDING_FORMAT, line))
         return
     begin = int(match["line"])
     end = int(match["last"]) if match["last"] else begin
@@ -135,7 +135,7 @@ def _check_order(walk: _Walk) -> None:
     order = [key for key in walk.seen if key != VERDICT]
     for before, key in pairwise(order):
         if KEYS.index(key) < KEYS.index(before):
-            walk.review.wrong.append(at(Code.FIELD_ORDER, walk.seen[key]))
+            walk.review.problems.append(at(Code.FIELD_ORDER, walk.seen[key]))
             return
 
 
@@ -145,12 +145,12 @@ def _check_verdict(walk: _Walk) -> None:
     counts = _COUNTS.fullmatch(match[2]) if match and match[2] else None
     fails = match is not None and match[1] == "FAIL"
     if match is None or (match[2] and counts is None) or (fails and counts is None):
-        review.wrong.append(at(Code.VERDICT_MALFORMED, line))
+        review.problems.append(at(Code.VERDICT_MALFORMED, line))
         return
     review.passes = not fails
     if walk.last is not line:
-        review.wrong.append(at(Code.VERDICT_MALFORMED, line))
+        review.problems.append(at(Code.VERDICT_MALFORMED, line))
     critical, warning = walk.listed["Critical"], walk.listed["Warning"]
     told = [int(each) for each in counts.groups() if each is not None] if counts else None
     if (critical + warning > 0) is not fails or (told and told != [critical, warning]):
-        review.wrong.append(at(Code.VERDICT_INCONSISTENT, line))
+        review.problems.append(at(Code.VERDICT_INCONSISTENT, line))

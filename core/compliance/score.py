@@ -22,7 +22,7 @@ class Score:
     """Verdicts counted; a share is None where fewer than the least number were judged."""
 
     verdicts: dict[Verdict, int]
-    judged: int
+    judged_count: int
     """Results of which compression was expected, and that could be judged."""
     passed_share: float | None
     """Whose parent got what was expected, at once or after a block."""
@@ -38,9 +38,9 @@ class Score:
     """Violations and warnings, the most frequent first, each once a result."""
 
 
-def score(rulings: Iterable[Ruling], least: int) -> Score:
+def score(run_verdicts: Iterable[Ruling], least: int) -> Score:
     """Count rulings; a share of fewer than `least` judged results is not told (R004-13)."""
-    listed = list(rulings)
+    listed = list(run_verdicts)
     verdicts = Counter(each.verdict for each in listed)
     judged = [each for each in listed if each.verdict in PASSED | FAILED]
     codes = Counter(
@@ -59,8 +59,8 @@ def score(rulings: Iterable[Ruling], least: int) -> Score:
         share(*PASSED),
         share(Verdict.COMPLIANT),
         share(Verdict.FORCED),
-        sum(each.grep is True for each in judged),
-        sum(each.disagrees for each in judged),
+        sum(each.grep_passes is True for each in judged),
+        sum(each.grep_was_wrong for each in judged),
         dict(sorted(codes.items(), key=lambda item: (-item[1], item[0]))),
     )
 

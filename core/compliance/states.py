@@ -29,14 +29,14 @@ class Run:
     agent_type: str | None
     has_ended: bool
     """It came to its end by itself: its last words are its result."""
-    final: str | None
+    final_text: str | None
     """Its last message that has text (000-35, R000-06)."""
-    final_message: str | None = None
+    final_message_id: str | None = None
     final_offset: int | None = None
     """In bytes, in its transcript; None where it has none of its own."""
-    places: tuple[Place, ...] = ()
+    marker_lines: tuple[Place, ...] = ()
     """Lines of its transcript with the marker, in their order."""
-    blocks: tuple[int, ...] = ()
+    block_offsets: tuple[int, ...] = ()
     """Byte offsets of what hooks told it when it wanted to stop."""
     stops: int = 0
     """SubagentStop records of it in ctxtop's own log."""
@@ -56,8 +56,8 @@ class Ruling:
     """Of the final message alone."""
     violations: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
-    origin: Origin | None = None
-    grep: bool | None = None
+    marker_location: Origin | None = None
+    grep_passes: bool | None = None
     """A grep over the transcript would have let it stop at once; None without a transcript."""
     blocked: bool | None = None
     """None where neither a transcript nor a record tells."""
@@ -72,12 +72,12 @@ class Ruling:
         return self.verdict in FAILED
 
     @property
-    def disagrees(self) -> bool:
+    def grep_was_wrong(self) -> bool:
         """A grep would have passed what the final message does not fulfil (000-51, T-07)."""
-        return self.grep is True and self.failed
+        return self.grep_passes is True and self.failed
 
 
-def rule(run: Run, expected: Expected, terms: Terms) -> Ruling:
+def rule(run: Run, expected: Expected, settings: Terms) -> Ruling:
     """Judge a run.
 
     - not_required: nothing is expected; it is measured all the same (T-25).
@@ -89,28 +89,30 @@ def rule(run: Run, expected: Expected, terms: Terms) -> Ruling:
     - exhausted: it was blocked, answered, and still did not comply (000-15, 000-19).
     - non_compliant: all others.
     """
-    text = run.final if run.has_ended else None
-    judged = judge(text or "", expected.format, run.agent_type, terms.limits)
-    has_transcript = run.final_offset is not None or bool(run.places or run.blocks)
-    blocked = bool(run.blocks) or run.was_released
+    text = run.final_text if run.has_ended else None
+    judged = judge(text or "", expected.format, run.agent_type, settings.limits)
+    has_transcript = run.final_offset is not None or bool(run.marker_lines or run.block_offsets)
+    blocked = bool(run.block_offsets) or run.was_released
     violations = judged.violations
     if expected.format is Format.NONE:
         verdict = Verdict.NOT_REQUIRED
     elif judged is BLANK:
         verdict = Verdict.UNKNOWN
-    elif terms.mode == WHOLE_TRANSCRIPT:
+    elif settings.mode == WHOLE_TRANSCRIPT:
         verdict = _by_grep(run) if has_transcript else Verdict.UNKNOWN
         violations = tuple(each for each in violations if verdict in FAILED)
     else:
-        verdict, violations = _by_message(run, judged, expected, terms)
+        verdict, violations = _by_message(run, judged, expected, settings)
     return Ruling(
         verdict,
         expected,
         judged,
         violations,
         judged.warnings,
-        origin_of(run.places, run.final_message) if has_transcript else None,
-        grep_passes(run.places, min(run.blocks, default=None)) if has_transcript else None,
+        origin_of(run.marker_lines, run.final_message_id) if has_transcript else None,
+        grep_passes(run.marker_lines, min(run.block_offsets, default=None))
+        if has_transcript
+        else None,
         blocked if has_transcript or run.stops else None,
         run.stops > MOST_STOPS,
         run.retry_tokens,
@@ -122,19 +124,19 @@ def _by_message(
 ) -> tuple[Verdict, tuple[Finding, ...]]:
     complied = [
         place.offset
-        for place in run.places
+        for place in run.marker_lines
         if place.text
-        and place.message_id != run.final_message
+        and place.message_id != run.final_message_id
         and _complies(place.text, run, expected, terms)
     ]
-    blocked = run.was_released or bool(run.blocks)
+    blocked = run.was_released or bool(run.block_offsets)
     if judged.verdict is Verdict.COMPLIANT:
-        first = min(run.blocks, default=None)
+        first = min(run.block_offsets, default=None)
         before = first is not None and any(offset < first for offset in complied)
         return (Verdict.FORCED if blocked and not before else Verdict.COMPLIANT), ()
     if complied and any(each.code is Code.MARKER_MISSING for each in judged.violations):
         return Verdict.CLOBBERED, (*judged.violations, _clobbered(run))
-    answered = not run.blocks or (run.final_offset or 0) > min(run.blocks)
+    answered = not run.block_offsets or (run.final_offset or 0) > min(run.block_offsets)
     if blocked and answered:
         return Verdict.EXHAUSTED, judged.violations
     return Verdict.NON_COMPLIANT, judged.violations
@@ -147,14 +149,14 @@ def _complies(text: str, run: Run, expected: Expected, terms: Terms) -> bool:
 
 def _by_grep(run: Run) -> Verdict:
     """Decide as a hook does that looks for the marker anywhere (000-16 to 000-19)."""
-    if grep_passes(run.places, min(run.blocks, default=None)):
+    if grep_passes(run.marker_lines, min(run.block_offsets, default=None)):
         return Verdict.COMPLIANT
-    if not run.blocks:
+    if not run.block_offsets:
         return Verdict.NON_COMPLIANT
-    return Verdict.FORCED if run.places else Verdict.EXHAUSTED
+    return Verdict.FORCED if run.marker_lines else Verdict.EXHAUSTED
 
 
 def _clobbered(run: Run) -> Finding:
-    text = (run.final or "").strip()
+    text = (run.final_text or "").strip()
     first = text.partition("\n")[0]
     return Finding(Code.CLOBBERED, 1, first[:SHOWN_CHARS])

@@ -23,7 +23,7 @@ _JOINT: Final = "\n\n"
 _DEFAULTS: Final = Limits()
 
 
-def choose(start: Start, pasts: Iterable[Past], limits: Limits = _DEFAULTS) -> Injection:
+def choose(start: Start, earlier: Iterable[Past], limits: Limits = _DEFAULTS) -> Injection:
     """Choose what an agent that starts is given (buildSmartContext, requirements 000-25).
 
     Its tasks come first, then siblings, same type, earlier sessions, tags, and the newest
@@ -32,7 +32,7 @@ def choose(start: Start, pasts: Iterable[Past], limits: Limits = _DEFAULTS) -> I
     it. Agents that run, failed or said nothing, and other projects are never given.
     """
     selection = _Selection(start, limits)
-    usable = selection.usable(pasts)
+    usable = selection.usable(earlier)
     for choice, most in (
         (stages.siblings, limits.sibling),
         (stages.same_type, limits.same_type),
@@ -83,20 +83,20 @@ class _Selection:
         for pick in choice(self._start, [past for past in allowed if past.key not in self._taken]):
             said = " ".join(pick.text.split())
             if said in self._picked:
-                self._taken.add(pick.past.key)
-                self.leave_out(pick.past, f"says the same as {self._picked[said]}")
+                self._taken.add(pick.result.key)
+                self.leave_out(pick.result, f"says the same as {self._picked[said]}")
             elif count == most:
-                self.leave_out(pick.past, f"older than the newest {most} of {pick.stage}")
+                self.leave_out(pick.result, f"older than the newest {most} of {pick.stage}")
             else:
                 count += 1
-                self._picked[said] = pick.past.agent_id
-                self._taken.add(pick.past.key)
-                self._out.pop(pick.past.key, None)
+                self._picked[said] = pick.result.agent_id
+                self._taken.add(pick.result.key)
+                self._out.pop(pick.result.key, None)
                 self.picks.append(pick)
 
     def leave_out(self, past: Past, why: str) -> None:
         """Note why a result is not given; the first reason stays."""
-        if past.key not in self._out and not any(pick.past is past for pick in self.picks):
+        if past.key not in self._out and not any(pick.result is past for pick in self.picks):
             self._out[past.key] = Excluded(past.agent_id, past.session_id, past.agent_type, why)
 
     def within_budget(self) -> Injection:
@@ -110,14 +110,14 @@ class _Selection:
                 entries.append(each)
             elif pick is not None:
                 self.picks.remove(pick)
-                self.leave_out(pick.past, f"over the budget: up to {tokens} tokens, {left} left")
+                self.leave_out(pick.result, f"over the budget: up to {tokens} tokens, {left} left")
         context = together([each.text for each in entries])
         return Injection(context, tuple(entries), tuple(self._out.values()), most_tokens(context))
 
     def _framed(self) -> list[tuple[Entry, Pick | None]]:
         framed: list[tuple[Entry, Pick | None]] = [(each, None) for each in self._tasks()]
         for pick in self.picks:
-            past = pick.past
+            past = pick.result
             source = source_of(past.agent_type, past.agent_id, past.at)
             text = entry(source, pick.reason, redact(pick.text))
             found = Entry(
@@ -129,7 +129,9 @@ class _Selection:
     def _tasks(self) -> Iterator[Entry]:
         own: list[Task] = assigned(self._start)
         if own:
-            lines = task_lines(own, self._start.plan, self._limits.task_desc, self._limits.plan)
+            lines = task_lines(
+                own, self._start.plan, self._limits.task_description_chars, self._limits.plan_chars
+            )
             reason = f"assigned to {self._start.agent_type}"
             text = entry("Tasks", reason, redact("\n".join(lines)))
             yield Entry(Stage.TASK, reason, text, most_tokens(text), self._start.session_id)

@@ -19,7 +19,7 @@ def limits_of(policy: Policy) -> Limits | None:
         return None
 
     def whole(name: str) -> int:
-        return policy.whole(f"injection.{name}") or 0
+        return policy.integer(f"injection.{name}") or 0
 
     return Limits(
         sibling=whole("sibling"),
@@ -28,7 +28,7 @@ def limits_of(policy: Policy) -> Limits | None:
         cross_session=whole("cross_session"),
         tagged=whole("tagged"),
         fallback=whole("fallback"),
-        task_desc=whole("task_desc"),
-        plan=whole("plan"),
+        task_description_chars=whole("task_desc"),
+        plan_chars=whole("plan"),
         budget=whole("budget"),
     )

@@ -71,7 +71,7 @@ class Start(msgspec.Struct, frozen=True):
     project: str
     agent_type: str
     agent_id: str | None = None
-    parents: frozenset[str | None] = frozenset({None})
+    possible_parents: frozenset[str | None] = frozenset({None})
     """Who may have started it; None is the session itself. The client (2.1.329) does not tell
     a starting agent's hook who that was."""
     tags: frozenset[str] = frozenset()
@@ -92,9 +92,9 @@ class Limits(msgspec.Struct, frozen=True):
     cross_session: int = 5
     tagged: int = 5
     fallback: int = 10
-    task_desc: int = 100
+    task_description_chars: int = 100
     """Characters."""
-    plan: int = 200
+    plan_chars: int = 200
     """Characters."""
     budget: int = 4_000
     """Tokens that are not exceeded by the estimate of any model."""
@@ -108,7 +108,7 @@ class Entry(msgspec.Struct, frozen=True):
     """In words."""
     text: str
     """As it is given, framed."""
-    most_tokens: int
+    token_bound: int
     """By `most_tokens`: no estimate is above it."""
     session_id: str | None = None
     agent_id: str | None = None
@@ -121,7 +121,7 @@ class Excluded(msgspec.Struct, frozen=True):
     agent_id: str
     session_id: str
     agent_type: str
-    why: str
+    reason: str
 
 
 class Injection(msgspec.Struct, frozen=True):
@@ -132,5 +132,5 @@ class Injection(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...] = ()
     """The most useful first."""
     excluded: tuple[Excluded, ...] = ()
-    most_tokens: int = 0
+    token_bound: int = 0
     """Of the whole context."""

@@ -38,7 +38,7 @@ def outcome_of_status(status: str | None) -> Outcome:
 
 
 def _outcome(row: PastRow) -> Outcome:
-    if row.at is not None and (row.wrote_at or 0) > row.at + RESUMED_MS:
+    if row.at is not None and (row.last_message_at or 0) > row.at + RESUMED_MS:
         # Sent another message after it returned.
         return Outcome.RUNNING
     return outcome_of_status(row.status)

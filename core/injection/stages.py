@@ -21,7 +21,7 @@ class Pick(msgspec.Struct, frozen=True):
     """A result that a stage would give."""
 
     stage: Stage
-    past: Past
+    result: Past
     reason: str
     text: str
     """The whole result, or what of it concerns the agent."""
@@ -30,10 +30,10 @@ class Pick(msgspec.Struct, frozen=True):
 def siblings(start: Start, pasts: Iterable[Past]) -> Iterator[Pick]:
     """Pick what agents of the same parent found (000-26)."""
     reason = "finished in this session, of the same parent"
-    if len(start.parents) > 1:
+    if len(start.possible_parents) > 1:
         reason = "finished in this session, perhaps of the same parent"
     for past in pasts:
-        if past.session_id == start.session_id and past.parent_agent_id in start.parents:
+        if past.session_id == start.session_id and past.parent_agent_id in start.possible_parents:
             yield Pick(Stage.SIBLING, past, reason, past.text)
 
 

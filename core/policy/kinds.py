@@ -73,7 +73,7 @@ class BadValueError(ValueError):
 class Kind(Protocol):
     """What a key takes."""
 
-    def read(self, said: object) -> Value:
+    def parse(self, raw: object) -> Value:
         """Read a file's value, or the words of a variable; raises BadValueError."""
         raise NotImplementedError
 
@@ -81,9 +81,9 @@ class Kind(Protocol):
 class Flag(msgspec.Struct, frozen=True):
     """Yes or no."""
 
-    def read(self, said: object) -> bool:
+    def parse(self, raw: object) -> bool:
         """Read it."""
-        found = said if isinstance(said, bool) else _FLAGS.get(str(said).lower())
+        found = raw if isinstance(raw, bool) else _FLAGS.get(str(raw).lower())
         if found is None:
             raise BadValueError("true or false")
         return found
@@ -102,15 +102,17 @@ class Whole(msgspec.Struct, frozen=True):
 
     least: int
     most: int
-    word: str = ""
+    none_word: str = ""
 
-    def read(self, said: object) -> int | str:
+    def parse(self, raw: object) -> int | str:
         """Read it."""
-        if self.word and said == self.word:
-            return self.word
-        number = _number(said)
+        if self.none_word and raw == self.none_word:
+            return self.none_word
+        number = _number(raw)
         if number is None or number != int(number) or not self.least <= number <= self.most:
-            raise BadValueError(f"a whole number from {self.least} to {self.most}" + _or(self.word))
+            raise BadValueError(
+                f"a whole number from {self.least} to {self.most}" + _or(self.none_word)
+            )
         return int(number)
 
 
@@ -119,49 +121,51 @@ class Number(msgspec.Struct, frozen=True):
 
     least: float
     most: float
-    word: str = ""
+    none_word: str = ""
 
-    def read(self, said: object) -> float | str:
+    def parse(self, raw: object) -> float | str:
         """Read it."""
-        if self.word and said == self.word:
-            return self.word
-        number = _number(said)
+        if self.none_word and raw == self.none_word:
+            return self.none_word
+        number = _number(raw)
         if number is None or not self.least <= number <= self.most:
-            raise BadValueError(f"a number from {self.least:g} to {self.most:g}" + _or(self.word))
+            raise BadValueError(
+                f"a number from {self.least:g} to {self.most:g}" + _or(self.none_word)
+            )
         return number
 
 
 class Text(msgspec.Struct, frozen=True):
     """Any words on one line."""
 
-    def read(self, said: object) -> str:
+    def parse(self, raw: object) -> str:
         """Read it."""
-        if not isinstance(said, str) or not said.strip() or len(said) > TEXT_CHARS:
+        if not isinstance(raw, str) or not raw.strip() or len(raw) > TEXT_CHARS:
             raise BadValueError(f"a text of 1 to {TEXT_CHARS} characters")
-        return said
+        return raw
 
 
 class Hours(msgspec.Struct, frozen=True):
     """Two times of the day, or a word that stands for none."""
 
-    word: str
+    none_word: str
 
-    def read(self, said: object) -> str:
+    def parse(self, raw: object) -> str:
         """Read them; written the same way whoever said them."""
-        if said == self.word:
-            return self.word
-        found = read_hours(said) if isinstance(said, str) else None
+        if raw == self.none_word:
+            return self.none_word
+        found = read_hours(raw) if isinstance(raw, str) else None
         if found is None:
-            raise BadValueError(f"two times of the day, e.g. 22:00-07:00, or {self.word!r}")
+            raise BadValueError(f"two times of the day, e.g. 22:00-07:00, or {self.none_word!r}")
         return str(found)
 
 
 class Chords(msgspec.Struct, frozen=True):
     """Keys of the keyboard, as Textual names them: o, ctrl+o, f5, question_mark."""
 
-    def read(self, said: object) -> str:
+    def parse(self, raw: object) -> str:
         """Read a list, or words with commas between them."""
-        keys = tuple(str(each).strip() for each in _items(said))
+        keys = tuple(str(each).strip() for each in _items(raw))
         if not 0 < len(keys) <= MOST_CHORDS or not all(_CHORD.fullmatch(key) for key in keys):
             raise BadValueError(f"1 to {MOST_CHORDS} keys, e.g. o, ctrl+o")
         return ",".join(keys)
@@ -170,35 +174,35 @@ class Chords(msgspec.Struct, frozen=True):
 class Word(msgspec.Struct, frozen=True):
     """One of some words."""
 
-    words: tuple[str, ...]
+    choices: tuple[str, ...]
 
-    def read(self, said: object) -> str:
+    def parse(self, raw: object) -> str:
         """Read it."""
-        if not isinstance(said, str) or said not in self.words:
-            raise BadValueError(f"one of {', '.join(self.words)}")
-        return said
+        if not isinstance(raw, str) or raw not in self.choices:
+            raise BadValueError(f"one of {', '.join(self.choices)}")
+        return raw
 
 
 class Words(msgspec.Struct, frozen=True):
     """Some of some words, each once, in an order that may matter."""
 
-    words: tuple[str, ...]
+    choices: tuple[str, ...]
 
-    def read(self, said: object) -> tuple[str, ...]:
+    def parse(self, raw: object) -> tuple[str, ...]:
         """Read it."""
-        items = tuple(str(each) for each in _items(said))
-        if len(set(items)) != len(items) or not set(items) <= set(self.words):
-            raise BadValueError(f"a list of {', '.join(self.words)}, each once")
+        items = tuple(str(each) for each in _items(raw))
+        if len(set(items)) != len(items) or not set(items) <= set(self.choices):
+            raise BadValueError(f"a list of {', '.join(self.choices)}, each once")
         return items
 
 
 class Span(msgspec.Struct, frozen=True):
     """Two ratios, the lower one first."""
 
-    def read(self, said: object) -> tuple[float, ...]:
+    def parse(self, raw: object) -> tuple[float, ...]:
         """Read it."""
-        numbers = tuple(n for each in _items(said) if (n := _number(each)) is not None)
-        if len(numbers) != len(_items(said)) or len(numbers) != 2:
+        numbers = tuple(n for each in _items(raw) if (n := _number(each)) is not None)
+        if len(numbers) != len(_items(raw)) or len(numbers) != 2:
             raise BadValueError("two ratios, e.g. 0.5, 0.7")
         if not 0 <= numbers[0] <= numbers[1] <= 1:
             raise BadValueError("two ratios from 0 to 1, the lower one first")
@@ -208,19 +212,19 @@ class Span(msgspec.Struct, frozen=True):
 class Sizes(msgspec.Struct, frozen=True):
     """Tokens by model: a table, or model=tokens with commas."""
 
-    def read(self, said: object) -> dict[str, int]:
+    def parse(self, raw: object) -> dict[str, int]:
         """Read it."""
-        pairs = _pairs(said, "a table of models and tokens, e.g. claude-opus-5=200000")
+        pairs = _pairs(raw, "a table of models and tokens, e.g. claude-opus-5=200000")
         tokens = Whole(1, MOST_TOKENS)
-        return {name: int(tokens.read(size)) for name, size in pairs}
+        return {name: int(tokens.parse(size)) for name, size in pairs}
 
 
 class Prices(msgspec.Struct, frozen=True):
     """Dollars for a million tokens by the beginning of a model's name."""
 
-    def read(self, said: object) -> dict[str, str]:
+    def parse(self, raw: object) -> dict[str, str]:
         """Read it."""
-        found = {name: str(price).strip() for name, price in _pairs(said, _PRICES)}
+        found = {name: str(price).strip() for name, price in _pairs(raw, _PRICES)}
         try:
             for price in found.values():
                 parse_price(price)
@@ -250,21 +254,21 @@ def _pairs(said: object, allowed: str) -> list[tuple[str, object]]:
 class Labels(msgspec.Struct, frozen=True):
     """One of some words by name: a table, or name=word with commas."""
 
-    words: tuple[str, ...]
+    choices: tuple[str, ...]
 
-    def read(self, said: object) -> dict[str, str]:
+    def parse(self, raw: object) -> dict[str, str]:
         """Read it."""
-        pairs = _pairs(said, f"a table of names and {' or '.join(self.words)}")
-        word = Word(self.words)
-        return {name: word.read(each) for name, each in pairs}
+        pairs = _pairs(raw, f"a table of names and {' or '.join(self.choices)}")
+        word = Word(self.choices)
+        return {name: word.parse(each) for name, each in pairs}
 
 
 class Thresholds(msgspec.Struct, frozen=True):
     """A list of tables, or of words like 0.8:warning, >0.9:high:compact, 1.0@trigger:high."""
 
-    def read(self, said: object) -> tuple[Threshold, ...]:
+    def parse(self, raw: object) -> tuple[Threshold, ...]:
         """Read it."""
-        found = tuple(_threshold(each) for each in _items(said))
+        found = tuple(_threshold(each) for each in _items(raw))
         if len({each.name for each in found}) != len(found):
             raise BadValueError("a list of thresholds, each once")
         return found
@@ -284,7 +288,7 @@ def _threshold(said: object) -> Threshold:
     at = _number(told.get("at"))
     try:
         level, of = Level(told.get("level", "")), Base(told.get("of", Base.WINDOW))
-        op = Op(told.get("op", Op.FROM))
+        op = Op(told.get("op", Op.AT_LEAST))
     except ValueError:
         raise BadValueError(_ALLOWED) from None
     most = MOST_TOKENS if of is Base.TOKENS else 2

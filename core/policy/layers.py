@@ -51,7 +51,9 @@ def flatten(table: Mapping[str, object], root: str = "") -> dict[str, object]:
     return found
 
 
-def resolve(given: Iterable[Given], preset: Mapping[str, Resolved] | None = None) -> Policy:
+def resolve(
+    raw_values: Iterable[Given], preset_overrides: Mapping[str, Resolved] | None = None
+) -> Policy:
     """Make the policy of what was said; the last one said in a place holds there.
 
     A value that its key does not take is one notice, and the next lower place's holds; a
@@ -61,7 +63,7 @@ def resolve(given: Iterable[Given], preset: Mapping[str, Resolved] | None = None
     """
     notices: list[PolicyNotice] = []
     read = {origin: dict[str, Resolved]() for origin in Origin}
-    for each in given:
+    for each in raw_values:
         try:
             read[each.origin][each.key] = _read(each)
         except (KeyError, BadValueError) as error:
@@ -70,9 +72,9 @@ def resolve(given: Iterable[Given], preset: Mapping[str, Resolved] | None = None
     read[Origin.BUILT_IN] = {
         key.name: Resolved(key, key.default, Origin.BUILT_IN, "") for key in KEYS.values()
     }
-    if preset is None:
-        preset = preset_layer(str(_highest(read, "preset").value))
-    read[Origin.PRESET] = dict(preset)
+    if preset_overrides is None:
+        preset_overrides = preset_layer(str(_highest(read, "preset").value))
+    read[Origin.PRESET] = dict(preset_overrides)
     # A key that has no default is in the policy only where somebody said it.
     said = {name for values in read.values() for name in values if name not in KEYS}
     found = {name: _highest(read, name) for name in (*KEYS, *sorted(said))}
@@ -90,7 +92,7 @@ def preset_layer(name: str) -> dict[str, Resolved]:
 
 def _read(given: Given) -> Resolved:
     key = key_of(given.key)
-    return Resolved(key, key.kind.read(given.value), given.origin, given.where)
+    return Resolved(key, key.value_type.parse(given.value), given.origin, given.where)
 
 
 def _highest(read: Mapping[Origin, Mapping[str, Resolved]], name: str) -> Resolved:
@@ -122,7 +124,7 @@ class Policies(msgspec.Struct, frozen=True):
     acting_projects: Mapping[str, Policy] = {}
     """The same of what ctxtop acts by: nothing that only shows counts there."""
 
-    def of(self, project_root: str | None) -> Policy:
+    def for_project(self, project_root: str | None) -> Policy:
         """Return the policy of a session that began in this folder."""
         return self.projects.get(project_root or "", self.common)
 

@@ -65,30 +65,30 @@ class PolicyNotice(msgspec.Struct, frozen=True):
     where: str
     origin: Origin
     what: str
-    remedy: str
+    fix: str
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it stands, in words."""
         return f"{self.where}: {self.key}" if self.key else self.where
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.what}; {self.remedy}"
+        return f"{self.location}: {self.what}; {self.fix}"
 
 
 class Ignored(msgspec.Struct, frozen=True):
     """A value that a project's file says and that does not count."""
 
     key: str
-    said: str
+    value_text: str
     """The value in words."""
     where: str
     """The file, and the preset where it is that one's value."""
     why: str
-    remedy: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.key} = {self.said} is ignored: {self.why}; {self.remedy}"
+        return f"{self.where}: {self.key} = {self.value_text} is ignored: {self.why}; {self.fix}"
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class Policy(msgspec.Struct, frozen=True):
         """Give a value that is true or false; TypeError for a key of another kind."""
         return _kept(name, self.value(name), bool)
 
-    def whole(self, name: str) -> int | None:
+    def integer(self, name: str) -> int | None:
         """Give a whole number, None for the word that stands for none; TypeError as above."""
         value = self.value(name)
         return None if isinstance(value, str) else _kept(name, value, int)
@@ -130,32 +130,32 @@ class Policy(msgspec.Struct, frozen=True):
         """Give a list of words; TypeError as above."""
         return tuple(str(each) for each in _kept(name, self.value(name), tuple))
 
-    def sizes(self, name: str) -> Mapping[str, int]:
+    def tokens_by_model(self, name: str) -> Mapping[str, int]:
         """Give tokens by model; TypeError as above."""
         return _kept(name, self.value(name), Mapping)
 
-    def labels(self, name: str) -> Mapping[str, str]:
+    def strings_by_name(self, name: str) -> Mapping[str, str]:
         """Give words by name; TypeError as above."""
         return _kept(name, self.value(name), Mapping)
 
-    def under(self, start: str) -> Mapping[str, Resolved]:
+    def with_prefix(self, prefix: str) -> Mapping[str, Resolved]:
         """Give the values whose names begin so, by the rest of their names."""
-        found = {name: each for name, each in self.values.items() if name.startswith(start)}
-        return {name.removeprefix(start): each for name, each in found.items()}
+        found = {name: each for name, each in self.values.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): each for name, each in found.items()}
 
     @property
     def preset(self) -> str:
         """The preset's name."""
         return self.text("preset")
 
-    def limit(self, window: Window) -> int | None:
+    def effective_window(self, window: Window) -> int | None:
         """Say which window in tokens the thresholds are meant for, None for none.
 
         Requirements 2.1 T-26; R002-05 (unknown is null), R003-03 (80 % of the real one).
         """
         if window.source is Source.POLICY:
             return window.tokens
-        source, default = self.text("limit.source"), self.whole("limit.default")
+        source, default = self.text("limit.source"), self.integer("limit.default")
         if source == "fixed" or (source == "env_1m" and window.tokens < LARGE_WINDOW):
             return default
         if window.source is Source.ASSUMED:
@@ -164,13 +164,13 @@ class Policy(msgspec.Struct, frozen=True):
                 return default if unknown == "use_default" else None
         return round(window.tokens * (self.number("limit.safety_factor") or 1.0))
 
-    def lines(self, window: Window, trigger: int | None = None) -> tuple[Line, ...]:
+    def place_thresholds(self, window: Window, trigger: int | None = None) -> tuple[Line, ...]:
         """Find where the levels begin in a window, the lowest first; no line, no warning.
 
         `trigger` is where the client compacts by itself, in tokens; where it is not known it
         is computed of the window (T-01).
         """
-        limit = self.limit(window)
+        limit = self.effective_window(window)
         if limit is None:
             return ()
         computed = limit - self._reserve if limit > self._reserve else None
@@ -179,23 +179,23 @@ class Policy(msgspec.Struct, frozen=True):
 
     def _absolute(self, window: int) -> tuple[Threshold, ...]:
         # What was used of it costs and reads the same however large the window is.
-        at, least = self.whole("absolute.at_tokens"), self.whole("absolute.from_window")
+        at, least = self.integer("absolute.at_tokens"), self.integer("absolute.from_window")
         if at is None or least is None or window < least:
             return ()
         return (Threshold(at, Level.NOTICE, "inform", of=Base.TOKENS),)
 
-    def room(self, window: Window) -> int | None:
+    def usable_tokens(self, window: Window) -> int | None:
         """Return the tokens that a conversation may fill of the window the thresholds are for.
 
         None where the policy has no limit for it.
         """
-        limit = self.limit(window)
+        limit = self.effective_window(window)
         return limit if limit is None else max(limit - self._reserve, 0) or limit
 
     @property
     def _reserve(self) -> int:
         names = ("limit.output_reserve", "limit.autocompact_buffer")
-        return sum(self.whole(name) or 0 for name in names)
+        return sum(self.integer(name) or 0 for name in names)
 
     @property
     def warns(self) -> bool:
@@ -213,15 +213,20 @@ class Policy(msgspec.Struct, frozen=True):
         return RECOVERY not in self.texts("disabled_modules")
 
     @property
-    def floor(self) -> int | None:
+    def lowest_threshold_tokens(self) -> int | None:
         """Below this many tokens no context reaches a line, however small its window; or None."""
         windows = [
             Window(tokens, Source.TABLE) for tokens in (LEAST_WINDOW, SMALL_WINDOW, LARGE_WINDOW)
         ]
         windows += [
-            Window(tokens, Source.POLICY) for tokens in self.sizes("limit.override").values()
+            Window(tokens, Source.POLICY)
+            for tokens in self.tokens_by_model("limit.override").values()
         ]
-        lowest = [int(line.at * window.tokens) for window in windows for line in self.lines(window)]
+        lowest = [
+            int(line.at * window.tokens)
+            for window in windows
+            for line in self.place_thresholds(window)
+        ]
         if any(each.of is Base.TRIGGER for each in self.thresholds):
             lowest.append(LEAST_TRIGGER)
         return min(lowest, default=None)
@@ -234,7 +239,7 @@ def make_policy(
 ) -> Policy:
     """Work the values that stand for each other into what the code asks for."""
     bare = Policy(values, tuple(notices), (), Rearm(), tuple(ignored))
-    cooldown_s = bare.whole("rearm.cooldown_s")
+    cooldown_s = bare.integer("rearm.cooldown_s")
     rearm = Rearm(
         on_compaction=bare.flag("rearm.on_compaction"),
         hysteresis=bare.number("rearm.hysteresis"),

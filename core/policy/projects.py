@@ -34,17 +34,17 @@ class ProjectFile(msgspec.Struct, frozen=True):
     """What a project's file says, and whether the person trusts it."""
 
     folder: str
-    given: tuple[Given, ...]
+    raw_values: tuple[Given, ...]
     trust: Trust
 
 
-def resolve_project(person: Sequence[Given], file: ProjectFile) -> ProjectPolicy:
+def resolve_project(personal_values: Sequence[Given], file: ProjectFile) -> ProjectPolicy:
     """Make a project's policy of what the person and the project's file say."""
-    personal = [each for each in file.given if standing_of(each.key) is Standing.PERSON]
-    others = [each for each in file.given if standing_of(each.key) is not Standing.PERSON]
+    personal = [each for each in file.raw_values if standing_of(each.key) is Standing.PERSON]
+    others = [each for each in file.raw_values if standing_of(each.key) is not Standing.PERSON]
     ignored = [_ignored(each, _NOT_PERSONAL, _OWN_FILE) for each in personal]
     if file.trust is Trust.TRUSTED:
-        policy = _complete(resolve((*others, *person)), ignored, file)
+        policy = _complete(resolve((*others, *personal_values)), ignored, file)
         return ProjectPolicy(policy, policy)
     kept: list[Given] = []
     for each in others:
@@ -54,9 +54,9 @@ def resolve_project(person: Sequence[Given], file: ProjectFile) -> ProjectPolicy
         else:
             kept.append(each)
     disabled = [each for each in kept if each.key == "disabled_modules"]
-    shown = resolve((*kept, *person), _mixed_preset(person, kept))
+    shown = resolve((*kept, *personal_values), _mixed_preset(personal_values, kept))
     ignored += _left_of_preset(shown, file)
-    acting = _complete(resolve((*disabled, *person)), (), file)
+    acting = _complete(resolve((*disabled, *personal_values)), (), file)
     return ProjectPolicy(_complete(shown, ignored, file), acting)
 
 
@@ -64,15 +64,17 @@ class Begun(msgspec.Struct, frozen=True):
     """A value that begins to count once a project's file is trusted."""
 
     key: str
-    said: str
+    value_text: str
     """The value in words."""
     effect: str
 
 
-def begins_to_count(person: Sequence[Given], file: ProjectFile) -> list[Begun]:
+def begins_to_count(personal_values: Sequence[Given], file: ProjectFile) -> list[Begun]:
     """List what trusting a project's file changes, of what is shown and of what acts."""
-    before = resolve_project(person, msgspec.structs.replace(file, trust=Trust.UNTRUSTED))
-    after = resolve_project(person, msgspec.structs.replace(file, trust=Trust.TRUSTED)).acting
+    before = resolve_project(personal_values, msgspec.structs.replace(file, trust=Trust.UNTRUSTED))
+    after = resolve_project(
+        personal_values, msgspec.structs.replace(file, trust=Trust.TRUSTED)
+    ).acting
     return [
         Begun(name, words(found.value), effect_of(name))
         for name, found in after.values.items()
@@ -90,7 +92,7 @@ def _why_not(given: Given) -> str:
     """Why an untrusted file's value does not count; empty where it does, or is no value at all."""
     try:
         key = key_of(given.key)
-        value = key.kind.read(given.value)
+        value = key.value_type.parse(given.value)
     except (KeyError, BadValueError):
         # The layers tell of it.
         return ""
@@ -127,7 +129,7 @@ def _left_of_preset(shown: Policy, file: ProjectFile) -> list[Ignored]:
     if preset.origin is not Origin.PROJECT_FILE:
         return []
     left: list[Ignored] = []
-    own = {each.key for each in file.given}
+    own = {each.key for each in file.raw_values}
     for name, value in PRESETS[shown.preset].items():
         if name in own or shown.values[name].value == value:
             continue
@@ -147,7 +149,7 @@ def _untrusted(given: Given, why: str, file: ProjectFile) -> Ignored:
 
 def _ignored(given: Given, why: str, remedy: str) -> Ignored:
     try:
-        said = words(key_of(given.key).kind.read(given.value))
+        said = words(key_of(given.key).value_type.parse(given.value))
     except (KeyError, BadValueError):
         said = str(given.value)
     return Ignored(given.key, said, given.where, why, remedy)

@@ -119,7 +119,7 @@ class Key(msgspec.Struct, frozen=True):
     """One value that can be set."""
 
     name: str
-    kind: Kind
+    value_type: Kind
     default: Value
     unit: str
     """Empty for what is counted in nothing."""

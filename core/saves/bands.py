@@ -25,7 +25,7 @@ class Span(msgspec.Struct, frozen=True):
     low: int
     high: int | None = None
 
-    def place(self, number: int) -> Place:
+    def position_of(self, number: int) -> Place:
         """Say where a number stands."""
         if number < self.low:
             return Place.BELOW
@@ -37,7 +37,7 @@ class Band(msgspec.Struct, frozen=True):
 
     name: str
     """The requirement that says it."""
-    what: str
+    label: str
     lines: Span
     tokens: Span
     reduction: tuple[float, float] | None = None
@@ -92,7 +92,9 @@ def _judge(noise: Noise, band: Band, *, is_expected: bool) -> BandVerdict:
     lines, tokens = band.lines, band.tokens
     if noise.leaked_calls and band is not BEFORE:
         lines, tokens = _wider(lines, LEAK_LINES), _wider(tokens, LEAK_TOKENS)
-    return BandVerdict(band, lines.place(noise.lines), tokens.place(noise.tokens), is_expected)
+    return BandVerdict(
+        band, lines.position_of(noise.lines), tokens.position_of(noise.tokens), is_expected
+    )
 
 
 def _wider(span: Span, by: Span) -> Span:

@@ -38,11 +38,11 @@ WORDS = {
 class PluginSays(msgspec.Struct, frozen=True):
     """The plugin's words at the next prompt, and where they fall short."""
 
-    words: str | None
+    text: str | None
     blind_spots: tuple[BlindSpot, ...] = ()
 
 
-def plugin_says(flow: Flow, standing: Standing) -> PluginSays:
+def plugin_says(flow: Flow, status: Standing) -> PluginSays:
     """Say what the plugin will tell at the next prompt (004-58, 004-60, 004-63)."""
     if flow.pending:
         named = says(flow.pending).categories or ()
@@ -50,12 +50,12 @@ def plugin_says(flow: Flow, standing: Standing) -> PluginSays:
             return PluginSays(None, (BlindSpot.EMPTY_PENDING,))
         spots = (BlindSpot.ALL_IS_ONE,) if [each.lower() for each in named] == [ALL] else ()
         return PluginSays(_pending(len(named)), spots)
-    if standing.state is SaveState.ORPHANED:
-        in_sight = [each for each in (flow.result, *flow.broken, *flow.others) if each]
+    if status.state is SaveState.ORPHANED:
+        in_sight = [each for each in (flow.result, *flow.invalid, *flow.other_results) if each]
         if any(each.kind.value == "result" and not _is_end(flow, each.path) for each in in_sight):
             return PluginSays(None, (BlindSpot.ANY_RESULT,))
         return PluginSays(ORPHAN_WORDS)
-    if flow.result and standing.file == flow.result:
+    if flow.result and status.source_file == flow.result:
         content = says(flow.result)
         what = f"Memories saved ({', '.join(content.categories or ())})"
         return PluginSays(f"{what}: {', '.join(content.titles or ())}")

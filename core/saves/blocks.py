@@ -32,9 +32,9 @@ class Form(StrEnum):
 class Block(msgspec.Struct, frozen=True):
     """A reason of the plugin's, taken apart."""
 
-    form: Form
+    data_form: Form
     categories: tuple[str, ...]
-    path: str | None = None
+    data_path: str | None = None
     """Of the triage's data, as it was said."""
 
 

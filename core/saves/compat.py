@@ -34,7 +34,7 @@ class Compat(msgspec.Struct, frozen=True):
     plugin: SavePluginFact
     fit: Fit
     architecture: Architecture
-    why: str
+    reason: str
 
 
 def judge_plugin(plugin: SavePluginFact) -> Compat:

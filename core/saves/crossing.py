@@ -19,7 +19,7 @@ class Cost(msgspec.Struct, frozen=True):
     """What the next save is expected to put in, in tokens."""
 
     tokens: int
-    samples: int
+    sample_count: int
     """Saves that it is the mean of; 0 where it is the reference."""
 
 
@@ -27,7 +27,7 @@ class Crossing(msgspec.Struct, frozen=True):
     """A save against the tokens left to a session's trigger."""
 
     session_id: str
-    left_tokens: int
+    tokens_to_trigger: int
     cost: Cost
     share: float
     """The cost as a share of the trigger, 0..1 and above."""
@@ -35,7 +35,7 @@ class Crossing(msgspec.Struct, frozen=True):
     @property
     def would_cross(self) -> bool:
         """The next save would make the client compact: what is left does not hold it."""
-        return self.left_tokens < self.cost.tokens
+        return self.tokens_to_trigger < self.cost.tokens
 
 
 def expected_cost(saves: Sequence[Noise]) -> Cost:
@@ -46,9 +46,9 @@ def expected_cost(saves: Sequence[Noise]) -> Cost:
 
 
 def crossing(
-    session_id: str, counter: int | None, trigger: int | None, cost: Cost
+    session_id: str, context_tokens: int | None, trigger: int | None, cost: Cost
 ) -> Crossing | None:
     """Compare; None where the client's counter or its trigger is not known."""
-    if counter is None or not trigger:
+    if context_tokens is None or not trigger:
         return None
-    return Crossing(session_id, max(0, trigger - counter), cost, cost.tokens / trigger)
+    return Crossing(session_id, max(0, trigger - context_tokens), cost, cost.tokens / trigger)

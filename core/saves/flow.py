@@ -29,13 +29,13 @@ class Flow(msgspec.Struct, frozen=True):
     pending: SaveFileFact | None = None
     handled: SaveFileFact | None = None
     fire_count: SaveFileFact | None = None
-    broken: tuple[SaveFileFact, ...] = ()
+    invalid: tuple[SaveFileFact, ...] = ()
     """That nothing newer of their kind stands for, the newest first."""
-    others: tuple[SaveFileFact, ...] = ()
+    other_results: tuple[SaveFileFact, ...] = ()
     """Results that the plugin sees here and that are another project's."""
-    staged: tuple[SaveFileFact, ...] = ()
+    staged_files: tuple[SaveFileFact, ...] = ()
     """Triage data and context files, which a save that succeeded cleans away."""
-    past: tuple[SaveFileFact, ...] = ()
+    earlier_results: tuple[SaveFileFact, ...] = ()
     """Results that were there, the newest first."""
 
     @property
@@ -46,9 +46,9 @@ class Flow(msgspec.Struct, frozen=True):
             or self.triage
             or self.pending
             or self.handled
-            or self.broken
-            or self.staged
-            or self.past
+            or self.invalid
+            or self.staged_files
+            or self.earlier_results
         )
 
 
@@ -59,7 +59,7 @@ def gather(
     limits: Limits,
 ) -> Flow:
     """Choose among all files those of one project (T-18: the newest that is valid wins)."""
-    seen = [each for each in map(_judged, files) if each.generation in limits.places]
+    seen = [each for each in map(_judged, files) if each.generation in limits.locations]
     # The global result belongs to the project that it names (004-50), the others to their place.
     own = [each for each in seen if whose(each) == project]
     by_kind: dict[SaveKind, list[SaveFileFact]] = {}
@@ -76,7 +76,7 @@ def gather(
         for each in map(_judged, past)
         if each.kind is SaveKind.RESULT
         and each.content
-        and each.generation in limits.places
+        and each.generation in limits.locations
         and whose(each) == project
     ]
     return Flow(
@@ -86,12 +86,14 @@ def gather(
         pending=chosen.get(SaveKind.PENDING),
         handled=chosen.get(SaveKind.HANDLED),
         fire_count=chosen.get(SaveKind.FIRE_COUNT),
-        broken=tuple(sorted(broken, key=_newest_first)),
-        others=tuple(
+        invalid=tuple(sorted(broken, key=_newest_first)),
+        other_results=tuple(
             each for each in seen if each.generation is Generation.GLOBAL and whose(each) != project
         ),
-        staged=tuple(each for each in own if each.kind in {SaveKind.TRIAGE, SaveKind.CONTEXT}),
-        past=tuple(sorted(before, key=_newest_first)),
+        staged_files=tuple(
+            each for each in own if each.kind in {SaveKind.TRIAGE, SaveKind.CONTEXT}
+        ),
+        earlier_results=tuple(sorted(before, key=_newest_first)),
     )
 
 

@@ -25,14 +25,14 @@ class Limits(msgspec.Struct, frozen=True):
     orphan_after_s: int = 300
     fresh_for_s: int = 86_400
     sentinel_ttl_s: int = 1800
-    places: frozenset[Generation] = _PLACES["all"]
+    locations: frozenset[Generation] = _PLACES["all"]
 
 
 def limits_of(policy: Policy) -> Limits:
     """Take a project's values out of its policy."""
     return Limits(
-        orphan_after_s=policy.whole("saveflow.orphan_after_s") or 0,
-        fresh_for_s=policy.whole("saveflow.fresh_for_s") or 0,
-        sentinel_ttl_s=policy.whole("saveflow.sentinel_ttl_s") or 0,
-        places=_PLACES[policy.text("saveflow.locations")],
+        orphan_after_s=policy.integer("saveflow.orphan_after_s") or 0,
+        fresh_for_s=policy.integer("saveflow.fresh_for_s") or 0,
+        sentinel_ttl_s=policy.integer("saveflow.sentinel_ttl_s") or 0,
+        locations=_PLACES[policy.text("saveflow.locations")],
     )

@@ -32,12 +32,12 @@ class Rate(msgspec.Struct, frozen=True):
     """How often something was so."""
 
     hits: int
-    of: int
+    total: int
 
     @property
     def share(self) -> float | None:
         """0..1; None below the least number of samples (R004-13)."""
-        return self.hits / self.of if self.of >= LEAST_SAMPLES else None
+        return self.hits / self.total if self.total >= LEAST_SAMPLES else None
 
 
 class Durations(msgspec.Struct, frozen=True):

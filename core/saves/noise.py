@@ -106,10 +106,10 @@ def measure(
     meter: _Meter | None = None
     for entry in entries:
         if meter is None:
-            block = read_block(entry.pieces[0].text) if entry.pieces else None
+            block = read_block(entry.parts[0].text) if entry.parts else None
             if block is None:
                 return None
-            meter = _Meter(tokens, block.form, block.categories, entry)
+            meter = _Meter(tokens, block.data_form, block.categories, entry)
         elif _ends(entry):
             return meter.result(before_tokens, closed=True)
         meter.take(entry)
@@ -120,7 +120,7 @@ def _ends(entry: Entry) -> bool:
     """Say whether an entry is a person's next word, or the hook's next block."""
     if entry.sidechain or entry.type != "user":
         return False
-    first = entry.pieces[0] if entry.pieces else None
+    first = entry.parts[0] if entry.parts else None
     if first is None:
         return False
     return first.kind is PieceKind.PROMPT or read_block(first.text) is not None
@@ -164,7 +164,7 @@ class _Meter:
             return
         if entry.context_tokens and not entry.sidechain:
             self._after = entry.context_tokens + (entry.output_tokens or 0)
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if entry.sidechain:
                 # A save agent's own line in the main file; no part of its context.
                 if piece.kind is PieceKind.TOOL_INPUT:

@@ -41,7 +41,7 @@ class SaveRows(msgspec.Struct, frozen=True):
     """What the store holds of saves, as rows."""
 
     files: list[SaveFileFact]
-    past: list[SaveFileFact]
+    earlier_files: list[SaveFileFact]
     blocks: list[BlockRow]
     notes: list[NoteRow]
     events: dict[str, list[SaveEventFact]]
@@ -52,7 +52,7 @@ class OwnRows(msgspec.Struct):
     """What belongs to one project."""
 
     files: list[SaveFileFact] = []
-    past: list[SaveFileFact] = []
+    earlier_files: list[SaveFileFact] = []
     blocks: list[BlockRow] = []
     """Of the plugin's hook alone."""
     saves: list[MeasuredSave] = []
@@ -66,9 +66,9 @@ class SortedRows(msgspec.Struct, frozen=True):
     """All rows, by project; what every project sees stands beside them."""
 
     projects: dict[str, OwnRows]
-    shared: list[SaveFileFact]
+    shared_files: list[SaveFileFact]
     """Files of the oldest place, which is one for all projects."""
-    every: list[Noise]
+    all_noise: list[Noise]
     plugins: tuple[Compat, ...]
 
 
@@ -78,7 +78,7 @@ def read_rows(db: sqlite3.Connection) -> SortedRows:
     return sort_rows(
         SaveRows(
             files=surroundings.save_files(db),
-            past=surroundings.past_save_files(db),
+            earlier_files=surroundings.past_save_files(db),
             blocks=save_queries.stop_blocks(db),
             notes=save_queries.memory_notes(db),
             events={project: surroundings.save_events(db, project) for project in sorted(logs)},
@@ -97,9 +97,9 @@ def sort_rows(rows: SaveRows) -> SortedRows:
     for file in rows.files:
         mine = _named(file)
         own(mine[0]).files.append(mine[1])
-    for file in rows.past:
+    for file in rows.earlier_files:
         mine = _named(file)
-        own(mine[0]).past.append(mine[1])
+        own(mine[0]).earlier_files.append(mine[1])
     for block in rows.blocks:
         if block.cwd is None or read_block(block.text) is None:
             continue
@@ -118,8 +118,8 @@ def sort_rows(rows: SaveRows) -> SortedRows:
         each.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))
     return SortedRows(
         projects=found,
-        shared=[each for each in rows.files if each.generation is Generation.GLOBAL],
-        every=[save.noise for each in found.values() for save in each.saves],
+        shared_files=[each for each in rows.files if each.generation is Generation.GLOBAL],
+        all_noise=[save.noise for each in found.values() for save in each.saves],
         plugins=rows.plugins,
     )
 

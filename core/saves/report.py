@@ -49,26 +49,26 @@ class ProjectSave(msgspec.Struct, frozen=True):
     project: str
     """Its folder."""
     name: str
-    standing: Standing
-    says: PluginSays
+    status: Standing
+    plugin_message: PluginSays
     saves: tuple[MeasuredSave, ...]
     """Oldest first."""
-    confirmed: bool | None
+    was_confirmed: bool | None
     """A prompt was told of the result; None where there is none to tell of."""
     confirmed_at: int | None
     is_fresh: bool
-    staged: tuple[SaveFileFact, ...]
+    staged_files: tuple[SaveFileFact, ...]
     """Triage data and context files that lie there."""
     refires: int
-    fires: dict[str, int]
+    fire_counts: dict[str, int]
     durations: Durations | None
     phases_ms: dict[str, float]
-    triggers: dict[str, Rate]
-    success: Rate
-    clients: tuple[str, ...]
+    trigger_rates: dict[str, Rate]
+    success_rate: Rate
+    client_versions: tuple[str, ...]
     """Versions of the client that saves were seen with, in their order."""
-    change: BeforeAfter
-    cost: Cost
+    before_after: BeforeAfter
+    expected_cost: Cost
     crossings: tuple[Crossing, ...]
     is_degraded: bool
     """The triage's data came inline although a version of the plugin writes it to a file."""
@@ -76,13 +76,13 @@ class ProjectSave(msgspec.Struct, frozen=True):
     """Newest sign of any save."""
 
     @property
-    def leftovers(self) -> bool:
+    def has_leftovers(self) -> bool:
         """A save has ended, and what was staged for it is still there (004-43)."""
-        return self.standing.state is SaveState.SAVED and bool(self.staged)
+        return self.status.state is SaveState.SAVED and bool(self.staged_files)
 
     def age_s(self, now_ms: int) -> int | None:
         """Whole seconds since the state began; None where nothing says when."""
-        at = self.standing.at
+        at = self.status.since_ms
         return None if at is None else (now_ms - at) // SECOND_MS
 
 
@@ -93,9 +93,9 @@ class SavesReport(msgspec.Struct, frozen=True):
     plugins: tuple[Compat, ...] = ()
 
     @property
-    def next_at(self) -> int | None:
+    def next_change_ms(self) -> int | None:
         """When time alone changes a state, in milliseconds since 1970."""
-        moments = [each.standing.next_at for each in self.projects]
+        moments = [each.status.next_change_ms for each in self.projects]
         return min((at for at in moments if at is not None), default=None)
 
 
@@ -122,10 +122,10 @@ def report(
             at_work.setdefault(session.cwd, []).append(session)
     found = []
     for name, own in rows.projects.items():
-        policy = policies.of(name)
+        policy = policies.for_project(name)
         if MODULE not in policy.texts("disabled_modules"):
             project = _Project(name, own, rows, limits_of(policy), now_ms)
-            made = project.judged(at_work.get(name, []))
+            made = project.evaluate(at_work.get(name, []))
             found += [made] if made else []
     found.sort(key=lambda each: (-(each.last_at or 0), each.project))
     return SavesReport(tuple(found), rows.plugins)
@@ -143,15 +143,15 @@ class _Project:
         self._limits = limits
         self._now_ms = now_ms
 
-    def judged(self, sessions: Sequence[Session]) -> ProjectSave | None:
+    def evaluate(self, sessions: Sequence[Session]) -> ProjectSave | None:
         name, own, limits, now_ms = self._name, self._own, self._limits, self._now_ms
-        shared = [each for each in self._rows.shared if whose(each) != name]
-        flow = gather(name, [*own.files, *shared], own.past, limits)
+        shared = [each for each in self._rows.shared_files if whose(each) != name]
+        flow = gather(name, [*own.files, *shared], own.earlier_files, limits)
         if flow.is_empty and not own.saves and not own.events:
             return None
-        standing = stands(flow, now_ms, limits, self._heard())
+        standing = stands(flow, now_ms, limits, self._signs())
         noises = [each.noise for each in own.saves]
-        cost = expected_cost(noises or self._rows.every)
+        cost = expected_cost(noises or self._rows.all_noise)
         confirmed_at = self._confirmed_at(flow, standing)
         by_session: dict[str, list[int | None]] = {}
         for block in own.blocks:
@@ -161,28 +161,28 @@ class _Project:
         return ProjectSave(
             project=name,
             name=project_name(name, "") if name else "(no project named)",
-            standing=standing,
-            says=plugin_says(flow, standing),
+            status=standing,
+            plugin_message=plugin_says(flow, standing),
             saves=tuple(own.saves),
-            confirmed=_was_confirmed(flow, standing, confirmed_at),
+            was_confirmed=_was_confirmed(flow, standing, confirmed_at),
             confirmed_at=confirmed_at,
             is_fresh=_is_fresh(standing, now_ms, limits),
-            staged=flow.staged,
+            staged_files=flow.staged_files,
             refires=max(again, (counted or 1) - 1),
-            fires=fire_distribution(map(len, by_session.values())),
+            fire_counts=fire_distribution(map(len, by_session.values())),
             durations=durations(_taken(flow, own.events)),
             phases_ms=phase_means(says(each).phase_ms or {} for each in _results(flow)),
-            triggers=trigger_rates(list(_triggered(own.events))),
-            success=_success(flow, own.events),
-            clients=tuple(
+            trigger_rates=trigger_rates(list(_triggered(own.events))),
+            success_rate=_success(flow, own.events),
+            client_versions=tuple(
                 dict.fromkeys(each.client_version for each in own.blocks if each.client_version)
             ),
-            change=before_after(noises),
-            cost=cost,
+            before_after=before_after(noises),
+            expected_cost=cost,
             crossings=tuple(_crossings(sessions, cost)),
             is_degraded=self._is_degraded(noises),
             last_at=max(
-                (at for at in (standing.at, *(each.last_at for each in noises)) if at),
+                (at for at in (standing.since_ms, *(each.last_at for each in noises)) if at),
                 default=None,
             ),
         )
@@ -193,7 +193,7 @@ class _Project:
         writes_file = any(each.plugin.triage_writes_file for each in self._rows.plugins)
         return writes_file or any(each.form is Form.FILE for each in noises)
 
-    def _heard(self) -> Heard:
+    def _signs(self) -> Heard:
         own = self._own
         at_work = [each.noise.last_at for each in own.saves if not each.noise.closed]
         noted = max((told.at for told in own.notes), default=0)
@@ -205,15 +205,15 @@ class _Project:
             if (each.noise.at or 0) > noted and (told := read_closing(each.noise))
         ]
         return Heard(
-            alive_ms=max((at for at in at_work if at is not None), default=None),
-            told=max((*closing, *own.notes), key=lambda each: each.at, default=None),
+            last_sign_ms=max((at for at in at_work if at is not None), default=None),
+            confirmation=max((*closing, *own.notes), key=lambda each: each.at, default=None),
         )
 
     def _confirmed_at(self, flow: Flow, standing: Standing) -> int | None:
         if standing.state not in {SaveState.SAVED, SaveState.PARTIAL}:
             return None
-        result = flow.result or (flow.past[0] if flow.past else None)
-        since = written_ms(result) if result else standing.at or 0
+        result = flow.result or (flow.earlier_results[0] if flow.earlier_results else None)
+        since = written_ms(result) if result else standing.since_ms or 0
         return next((told.at for told in self._own.notes if told.at >= since), None)
 
 
@@ -222,7 +222,7 @@ def _crossings(sessions: Iterable[Session], cost: Cost) -> Iterable[Crossing]:
         trigger = session.context.trigger
         found = crossing(
             session.session_id,
-            session.context.numbers.counter,
+            session.context.token_counts.counter,
             trigger.tokens if trigger else None,
             cost,
         )
@@ -231,25 +231,25 @@ def _crossings(sessions: Iterable[Session], cost: Cost) -> Iterable[Crossing]:
 
 
 def _is_fresh(standing: Standing, now_ms: int, limits: Limits) -> bool:
-    at = standing.at
+    at = standing.since_ms
     return at is not None and now_ms - at < limits.fresh_for_s * SECOND_MS
 
 
 def _was_confirmed(flow: Flow, standing: Standing, confirmed_at: int | None) -> bool | None:
     """Say whether a prompt was told: by its own words, or because the result is gone (004-52)."""
-    result = standing.file
+    result = standing.source_file
     if standing.state is SaveState.PARTIAL and flow.result:
         # What was saved is told of beside what is pending (004-57).
         result = flow.result
     if confirmed_at is not None:
         return True
-    if result is None or result not in (flow.result, *flow.past):
+    if result is None or result not in (flow.result, *flow.earlier_results):
         return None
     return result != flow.result
 
 
 def _results(flow: Flow) -> list[SaveFileFact]:
-    return [each for each in (flow.result, *flow.past) if each]
+    return [each for each in (flow.result, *flow.earlier_results) if each]
 
 
 def _taken(flow: Flow, events: Iterable[SaveEventFact]) -> list[float]:

@@ -54,46 +54,46 @@ class Standing(msgspec.Struct, frozen=True):
 
     state: SaveState
     reason: str
-    file: SaveFileFact | None = None
-    at: int | None = None
+    source_file: SaveFileFact | None = None
+    since_ms: int | None = None
     """Since when, in milliseconds since 1970."""
     categories: tuple[str, ...] = ()
     """What was saved, or what is still to be; empty where nobody knows."""
-    saved: tuple[str, ...] = ()
+    saved_categories: tuple[str, ...] = ()
     """Of a save that went wrong: what was saved nevertheless."""
     titles: tuple[str, ...] = ()
     errors: tuple[SaveError, ...] = ()
-    next_at: int | None = None
+    next_change_ms: int | None = None
     """When time alone will make another state of it, in milliseconds since 1970."""
 
 
 class Heard(msgspec.Struct, frozen=True):
     """What transcripts tell of a project's saves."""
 
-    alive_ms: int | None = None
+    last_sign_ms: int | None = None
     """When a session that is still at a save was last heard of."""
-    told: Told | None = None
+    confirmation: Told | None = None
     """The newest word that one was done."""
 
 
 NOTHING_HEARD: Final = Heard()
 
 
-def stands(flow: Flow, now_ms: int, limits: Limits, heard: Heard = NOTHING_HEARD) -> Standing:
+def stands(flow: Flow, now_ms: int, limits: Limits, signs: Heard = NOTHING_HEARD) -> Standing:
     """Say where a project's save stands at `now_ms`; its files come before what was heard.
 
     Sources: requirements 2.2.3, 004-59 to 004-66, R004-03, R004-06 to R004-09.
     """
-    torn = {each.kind.value: each for each in flow.broken}
+    torn = {each.kind.value: each for each in flow.invalid}
     if flow.pending is None and "pending" in torn:
         return _corrupt(torn["pending"])
     if flow.pending:
         return _again(flow, now_ms, limits) or _pending(flow, flow.pending)
     if flow.triage:
-        return _after_triage(flow, flow.triage, now_ms, limits, heard)
-    if flow.broken and not _outdone(flow, flow.broken[0]):
-        return _corrupt(flow.broken[0])
-    return _at_rest(flow, now_ms, limits, heard)
+        return _after_triage(flow, flow.triage, now_ms, limits, signs)
+    if flow.invalid and not _outdone(flow, flow.invalid[0]):
+        return _corrupt(flow.invalid[0])
+    return _at_rest(flow, now_ms, limits, signs)
 
 
 def belongs(result: SaveFileFact, flow: Flow) -> bool:
@@ -122,7 +122,7 @@ def _again(flow: Flow, now_ms: int, limits: Limits) -> Standing | None:
         handled,
         at,
         expand(says(pending).categories or ()),
-        next_at=end + 1,
+        next_change_ms=end + 1,
     )
 
 
@@ -154,27 +154,34 @@ def _after_triage(
     flow: Flow, triage: SaveFileFact, now_ms: int, limits: Limits, heard: Heard
 ) -> Standing:
     began = written_ms(triage)
-    ended = next((each for each in (flow.result, *flow.past) if each and belongs(each, flow)), None)
-    torn = next((each for each in flow.broken if written_ms(each) >= began), None)
+    ended = next(
+        (each for each in (flow.result, *flow.earlier_results) if each and belongs(each, flow)),
+        None,
+    )
+    torn = next((each for each in flow.invalid if written_ms(each) >= began), None)
     if torn and not (ended and written_ms(ended) > written_ms(torn)):
         return _corrupt(torn)
     if ended:
         return _ended(ended)
-    if heard.told and heard.told.teller is Teller.NOTE and heard.told.at >= began:
-        return _told(heard.told)
+    if (
+        heard.confirmation
+        and heard.confirmation.source is Teller.NOTE
+        and heard.confirmation.at >= began
+    ):
+        return _told(heard.confirmation)
     wanted = expand(says(triage).categories or ())
     handled = flow.handled
     said = says(handled).state if handled and written_ms(handled) >= began else None
     if handled and said == _FAILED:
         reason = "the sentinel says failed, and nothing says which categories"
         at = written_ms(handled)
-        return Standing(SaveState.FAILED_UNKNOWN, reason, handled, at, saved=())
+        return Standing(SaveState.FAILED_UNKNOWN, reason, handled, at, saved_categories=())
     if handled and said == _SAVED:
         return Standing(
             SaveState.SAVED, "the sentinel says saved", handled, written_ms(handled), wanted
         )
     # A session that is still heard of has not crashed, however long its save takes (R004-04).
-    signs = [began, heard.alive_ms or 0]
+    signs = [began, heard.last_sign_ms or 0]
     if handled and said in {_SAVING, _WAITING}:
         signs.append(written_ms(handled))
     last = max(signs)
@@ -190,23 +197,23 @@ def _after_triage(
     if handled and said == _SAVING:
         reason = "the sentinel says saving"
         return Standing(
-            SaveState.SAVING, reason, handled, written_ms(handled), wanted, next_at=ahead
+            SaveState.SAVING, reason, handled, written_ms(handled), wanted, next_change_ms=ahead
         )
-    if last > began and heard.alive_ms == last:
+    if last > began and heard.last_sign_ms == last:
         reason = "its session is at work on it"
-        return Standing(SaveState.SAVING, reason, triage, began, wanted, next_at=ahead)
+        return Standing(SaveState.SAVING, reason, triage, began, wanted, next_change_ms=ahead)
     future = began > now_ms
     reason = "its time lies in the future" if future else "waits for its session to save it"
-    return Standing(SaveState.TRIAGED, reason, triage, began, wanted, next_at=ahead)
+    return Standing(SaveState.TRIAGED, reason, triage, began, wanted, next_change_ms=ahead)
 
 
 def _at_rest(flow: Flow, now_ms: int, limits: Limits, heard: Heard) -> Standing:
     """Say what is known where no save is under way."""
-    ended = flow.result or (flow.past[0] if flow.past else None)
-    handled, told = flow.handled, heard.told
+    ended = flow.result or (flow.earlier_results[0] if flow.earlier_results else None)
+    handled, told = flow.handled, heard.confirmation
     if told and told.at >= max(written_ms(each) if each else 0 for each in (ended, handled)):
         # A prompt that was told of a result has the result's own numbers behind it.
-        return _ended(ended) if ended and told.teller is Teller.NOTE else _told(told)
+        return _ended(ended) if ended and told.source is Teller.NOTE else _told(told)
     if handled is None or (ended and written_ms(ended) >= written_ms(handled)):
         return _ended(ended) if ended else _unheard(now_ms, limits, heard)
     at, said = written_ms(handled), says(handled).state
@@ -216,7 +223,7 @@ def _at_rest(flow: Flow, now_ms: int, limits: Limits, heard: Heard) -> Standing:
         return Standing(SaveState.FAILED_UNKNOWN, reason, handled, at)
     if said == _SAVING and now_ms <= expires:
         reason = "the sentinel says saving"
-        return Standing(SaveState.SAVING, reason, handled, at, next_at=expires + 1)
+        return Standing(SaveState.SAVING, reason, handled, at, next_change_ms=expires + 1)
     if said == _SAVING:
         reason = (
             f"the sentinel says saving for more than {limits.sentinel_ttl_s} s,"
@@ -229,24 +236,27 @@ def _at_rest(flow: Flow, now_ms: int, limits: Limits, heard: Heard) -> Standing:
         return Standing(SaveState.SAVED, "the sentinel says saved", handled, at)
     if now_ms <= expires:
         reason = "the sentinel says that the triage ran"
-        return Standing(SaveState.TRIAGED, reason, handled, at, next_at=expires + 1)
+        return Standing(SaveState.TRIAGED, reason, handled, at, next_change_ms=expires + 1)
     return Standing(SaveState.NONE, "an old sentinel alone", handled, at)
 
 
 def _unheard(now_ms: int, limits: Limits, heard: Heard) -> Standing:
     """Say what is known where no file of a save was ever seen."""
-    if heard.alive_ms is None:
+    if heard.last_sign_ms is None:
         return Standing(SaveState.NONE, "no save was seen")
-    end = heard.alive_ms + limits.orphan_after_s * SECOND_MS
+    end = heard.last_sign_ms + limits.orphan_after_s * SECOND_MS
     if now_ms > end:
         return Standing(SaveState.NONE, "a session was asked to save; no file of it was seen")
     return Standing(
-        SaveState.SAVING, "its session is at work on it", at=heard.alive_ms, next_at=end + 1
+        SaveState.SAVING,
+        "its session is at work on it",
+        since_ms=heard.last_sign_ms,
+        next_change_ms=end + 1,
     )
 
 
 def _told(told: Told) -> Standing:
-    reason = f"{told.teller.value} says so"
+    reason = f"{told.source.value} says so"
     return Standing(SaveState.SAVED, reason, None, told.at, told.categories, titles=told.titles)
 
 
@@ -281,7 +291,7 @@ def _corrupt(file: SaveFileFact) -> Standing:
 
 def _outdone(flow: Flow, torn: SaveFileFact) -> bool:
     """Say whether something valid was written after a torn file."""
-    later = (flow.result, flow.handled, *flow.past)
+    later = (flow.result, flow.handled, *flow.earlier_results)
     return any(each and written_ms(each) > written_ms(torn) for each in later)
 
 

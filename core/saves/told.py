@@ -26,7 +26,7 @@ class Teller(StrEnum):
 class Told(msgspec.Struct, frozen=True):
     """That a save was done."""
 
-    teller: Teller
+    source: Teller
     at: int
     """Milliseconds since 1970."""
     categories: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ _NOTE: Final = re.compile(r"Memories saved(?: \(([^)]*)\))?(?:: (.*))?", re.DOTA
 _ERRORS: Final = re.compile(r"\s*\[errors: .*\]\s*$", re.DOTALL)
 
 
-def read_note(words: str, at: int | None) -> Told | None:
+def read_note(text: str, at: int | None) -> Told | None:
     """Read a note (004-58); None for one that tells of no save of its own project."""
-    found = _NOTE.match(words)
-    if found is None or at is None or words.startswith("Memories saved in project:"):
+    found = _NOTE.match(text)
+    if found is None or at is None or text.startswith("Memories saved in project:"):
         return None
     titles = _ERRORS.sub("", found[2] or "").strip()
     named = expand((found[1] or "").split(","))

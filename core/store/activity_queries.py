@@ -27,7 +27,7 @@ class ActivityRow(msgspec.Struct, frozen=True):
     call_at: int | None
     live_status: str | None
     waiting_for: str | None
-    live_at: int | None
+    live_updated_at: int | None
     hook_event: str | None
     """The newest that hooks were told of the session itself."""
     hook_at: int | None
@@ -38,18 +38,18 @@ class ActivityRow(msgspec.Struct, frozen=True):
     """Of the last answer after the last boundary."""
     cached_tokens: int
     """That this answer wrote to the cache or read from it."""
-    hour_tokens: int | None
+    cache_1h_tokens: int | None
     """Of the newest answer that wrote to the cache, what it wrote for an hour."""
-    shown_at: int | None
+    status_at: int | None
     """Until when the client told its status line this."""
-    shown_warm: int | None
-    shown_expires_at: int | None
-    shown_cost: float | None
+    status_cache_warm: int | None
+    status_cache_expires_at: int | None
+    status_cost_usd: float | None
     measured_at: int | None
-    measured_cost: float | None
-    told_cost: float | None
+    measured_cost_usd: float | None
+    transcript_cost_usd: float | None
     """By the transcript's newest `cost-state`."""
-    told_newer: int | None
+    is_transcript_cost_newer: int | None
     """It stands after the last answer."""
 
 

@@ -31,9 +31,9 @@ WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXISTS (
 """In SQL, of an agent's file and its row in `session`: nobody asked for the agent."""
 
 
-def agents(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[AgentRow]:
+def agents(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[AgentRow]:
     """List the agents of every session, or only of those named, in the order they started."""
-    where, values = only_in("f.session_id", only)
+    where, values = only_in("f.session_id", session_ids)
     return records(AgentRow, db, _AGENTS.format(where=where), values * _AGENTS.count("{where}"))
 
 

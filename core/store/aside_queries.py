@@ -50,23 +50,23 @@ class BoundaryRow(msgspec.Struct, frozen=True):
     kept_messages: int | None
     next_tokens: int | None = None
     """What the first answer after it held; None while there is none."""
-    left_tokens: int | None = None
+    estimated_next_tokens: int | None = None
     """Estimate of that, while there is none."""
 
 
-def newest_boundaries(db: sqlite3.Connection, most: int) -> list[BoundaryRow]:
+def newest_boundaries(db: sqlite3.Connection, limit: int) -> list[BoundaryRow]:
     """List the newest compactions, newest first; one that a fork has copied is its writer's."""
     found: dict[str, BoundaryRow] = {}
-    for row in records(BoundaryRow, db, _BOUNDARIES, [most]):
+    for row in records(BoundaryRow, db, _BOUNDARIES, [limit]):
         # What has no uuid is called after its place, which other files have too.
         key = f"{row.session_id} {row.uuid}" if row.uuid.startswith("at ") else row.uuid
         found.setdefault(key, row)
     return list(found.values())
 
 
-def newest_aside(db: sqlite3.Connection, most: int) -> list[AsideRow]:
+def newest_aside(db: sqlite3.Connection, limit: int) -> list[AsideRow]:
     """List lines that were set aside, those of the files written last first."""
-    return records(AsideRow, db, _ASIDE, [most])
+    return records(AsideRow, db, _ASIDE, [limit])
 
 
 def unknown_rows(db: sqlite3.Connection) -> list[TypeRow]:
@@ -114,9 +114,9 @@ class RefusalRow(msgspec.Struct, frozen=True):
     limit_tokens: int | None
 
 
-def newest_refusals(db: sqlite3.Connection, most: int) -> list[RefusalRow]:
+def newest_refusals(db: sqlite3.Connection, limit: int) -> list[RefusalRow]:
     """List the newest refusals, newest first; one that forks have copied stands once."""
-    return records(RefusalRow, db, _REFUSALS, [most])
+    return records(RefusalRow, db, _REFUSALS, [limit])
 
 
 _REFUSALS: Final = """

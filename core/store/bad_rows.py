@@ -20,20 +20,22 @@ KEPT_IN_ALL: Final = 10_000
 """Rows of all files together; a sound folder of 100,000 sessions has a few hundred."""
 
 
-def add_bad_lines(db: sqlite3.Connection, file_id: int, bad: Sequence[BadLine], count: int) -> None:
+def add_bad_lines(
+    db: sqlite3.Connection, file_id: int, lines: Sequence[BadLine], count: int
+) -> None:
     """Count lines of a transcript that were set aside, and keep the first of the file's."""
     if count:
         db.execute("UPDATE file SET bad_lines = bad_lines + ? WHERE file_id = ?", (count, file_id))
-        _keep(db, "bad_line", "file_id", file_id, bad)
+        _keep(db, "bad_line", "file_id", file_id, lines)
 
 
-def add_bad_records(db: sqlite3.Connection, part_id: int, bad: Sequence[BadLine]) -> None:
+def add_bad_records(db: sqlite3.Connection, part_id: int, lines: Sequence[BadLine]) -> None:
     """Count lines of one of ctxtop's own logs that were set aside, and keep the first."""
-    if bad:
+    if lines:
         db.execute(
-            "UPDATE log_part SET bad_lines = bad_lines + ? WHERE part_id = ?", (len(bad), part_id)
+            "UPDATE log_part SET bad_lines = bad_lines + ? WHERE part_id = ?", (len(lines), part_id)
         )
-        _keep(db, "log_bad_line", "part_id", part_id, bad)
+        _keep(db, "log_bad_line", "part_id", part_id, lines)
 
 
 def _keep(db: sqlite3.Connection, table: str, key: str, of: int, bad: Sequence[BadLine]) -> None:

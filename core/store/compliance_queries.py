@@ -22,7 +22,7 @@ class FinalRow(msgspec.Struct, frozen=True):
     text: str | None
     message_id: str | None
     offset: int | None
-    first_answer: int | None
+    first_answer_offset: int | None
     """Byte offset of its first answer."""
     retry_tokens: int | None
     """Spent by its requests after it was first blocked; None where it never was."""
@@ -61,34 +61,36 @@ class StopRow(msgspec.Struct, frozen=True):
     session_id: str
     agent_id: str
     stops: int
-    released: int
+    was_released: int
     """One of them says `stop_hook_active`."""
 
 
-def finals(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[FinalRow]:
+def finals(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[FinalRow]:
     """List the agents that have a file of their own, of all sessions or of those named."""
-    where, values = only_in("f.session_id", only)
+    where, values = only_in("f.session_id", session_ids)
     return records(FinalRow, db, _FINALS.format(where=where), values)
 
 
-def markers(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[MarkerRow]:
+def markers(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[MarkerRow]:
     """List the lines with the marker, in the order of their files."""
-    return _of_agents(MarkerRow, "marker", "t.origin, t.message_id, t.text", db, only)
+    return _of_agents(MarkerRow, "marker", "t.origin, t.message_id, t.text", db, session_ids)
 
 
-def blocks(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[BlockRow]:
+def blocks(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[BlockRow]:
     """List what hooks told agents, in the order of their files."""
-    return _of_agents(BlockRow, "feedback", "t.at, t.text", db, only)
+    return _of_agents(BlockRow, "feedback", "t.at, t.text", db, session_ids)
 
 
-def given_skills(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[GivenRow]:
+def given_skills(
+    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
+) -> list[GivenRow]:
     """List the skills that agents were given, in the order of their files."""
-    return _of_agents(GivenRow, "given_skill", "t.name", db, only)
+    return _of_agents(GivenRow, "given_skill", "t.name", db, session_ids)
 
 
-def stops(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[StopRow]:
+def stops(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[StopRow]:
     """Count the SubagentStop records of agents in ctxtop's own log."""
-    where, values = only_in("session_id", only)
+    where, values = only_in("session_id", session_ids)
     return records(StopRow, db, _STOPS.format(where=where), values)
 
 

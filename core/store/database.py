@@ -152,11 +152,11 @@ def is_damage(error: sqlite3.Error) -> bool:
     return _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def is_from_damage(error: BaseException, path: Path) -> bool:
+def is_from_damage(error: BaseException, store: Path) -> bool:
     """Return whether a damaged store caused an error; in doubt the whole store is checked."""
     if isinstance(error, sqlite3.Error):
-        return is_damage(error) or (is_lasting(error) and find_damage(path) is not None)
-    return isinstance(error, _FROM_BAD_ROWS) and find_damage(path) is not None
+        return is_damage(error) or (is_lasting(error) and find_damage(store) is not None)
+    return isinstance(error, _FROM_BAD_ROWS) and find_damage(store) is not None
 
 
 _MEANING: Final = {
@@ -207,10 +207,10 @@ def _make_private(path: Path) -> None:
     keep_private(path)
 
 
-def keep_private(path: Path) -> None:
+def keep_private(store: Path) -> None:
     """Make the store and its journal private; another user's file is left as it is."""
     for suffix in _SUFFIXES:
-        part = path.with_name(path.name + suffix)
+        part = store.with_name(store.name + suffix)
         with suppress(FileNotFoundError, PermissionError):
             if stat.S_IMODE(part.stat().st_mode) & ~PRIVATE_FILE:
                 part.chmod(PRIVATE_FILE)

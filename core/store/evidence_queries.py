@@ -24,7 +24,7 @@ class CompactedRow(msgspec.Struct, frozen=True):
     earlier_tokens: int | None
     """Input of the last answer but one before it."""
     pre_tokens: int
-    refused: int = 0
+    was_refused: int = 0
     """1 where a request that nothing answered stands before it: the API refused that one."""
     writes_requests: int = 0
     """1 where the client writes down what it sends."""
@@ -46,7 +46,7 @@ class SeenRow(msgspec.Struct, frozen=True):
     asked_model: str | None
     client_version: str | None
     window_tokens: int
-    measured: int = 0
+    is_measured: int = 0
     """1 where the module inside the client was told, 0 where the status line was."""
 
 

@@ -391,38 +391,38 @@ class Facts(msgspec.Struct, frozen=True, array_like=True):
     lines: int = 0
     session: SessionFact = SessionFact()
     responses: tuple[ResponseFact, ...] = ()
-    superseded: tuple[PeakFact, ...] = ()
+    peaks: tuple[PeakFact, ...] = ()
     boundaries: tuple[BoundaryFact, ...] = ()
-    errors: tuple[ErrorFact, ...] = ()
+    api_errors: tuple[ErrorFact, ...] = ()
     launches: tuple[LaunchFact, ...] = ()
     returns: tuple[ReturnFact, ...] = ()
-    failures: tuple[ReturnFact, ...] = ()
+    failed_calls: tuple[ReturnFact, ...] = ()
     """Tool calls that failed, of any tool: those that were to start an agent are its return."""
-    texts: tuple[TextFact, ...] = ()
+    summaries: tuple[TextFact, ...] = ()
     replies: tuple[ReplyFact, ...] = ()
-    asides: tuple[AsideFact, ...] = ()
-    steps: tuple[StepFact, ...] = ()
-    links: tuple[LinkFact, ...] = ()
+    sidechain_lines: tuple[AsideFact, ...] = ()
+    progress_lines: tuple[StepFact, ...] = ()
+    session_links: tuple[LinkFact, ...] = ()
     requests: tuple[RequestFact, ...] = ()
-    parts: tuple[PartFact, ...] = ()
+    request_parts: tuple[PartFact, ...] = ()
     additions: tuple[AdditionFact, ...] = ()
-    reports: tuple[ReportFact, ...] = ()
+    context_reports: tuple[ReportFact, ...] = ()
     markers: tuple[MarkerFact, ...] = ()
-    feedback: tuple[FeedbackFact, ...] = ()
-    skills: tuple[SkillFact, ...] = ()
+    stop_feedback: tuple[FeedbackFact, ...] = ()
+    given_skills: tuple[SkillFact, ...] = ()
     stop_blocks: tuple[StopBlockFact, ...] = ()
     stop_hooks: tuple[StopHookFact, ...] = ()
-    notes: tuple[NoteFact, ...] = ()
+    memory_notes: tuple[NoteFact, ...] = ()
     leaf_titles: tuple[LeafTitle, ...] = ()
-    calls: tuple[CallFact, ...] = ()
+    open_calls: tuple[CallFact, ...] = ()
     """Tool calls that have no result among these lines."""
-    ended: tuple[str, ...] = ()
+    ended_calls: tuple[str, ...] = ()
     """Ids of calls whose results are among these lines; they may stand before them."""
-    clearings: tuple[ClearingFact, ...] = ()
+    microcompactions: tuple[ClearingFact, ...] = ()
     bad: tuple[BadLine, ...] = ()
-    ignored: dict[str, int] = {}
+    ignored_types: dict[str, int] = {}
     """Lines by type that are known and not needed."""
-    unknown: dict[str, int] = {}
+    unknown_types: dict[str, int] = {}
     """Lines by type that this version does not know."""
     bad_lines: int = 0
     """Lines that were set aside; `bad` holds the first of them."""

@@ -27,9 +27,9 @@ class Unlearnt(msgspec.Struct, frozen=True):
     path: str
     """Below the folder of transcripts."""
     session_id: str
-    offset: int
+    resume_offset: int
     """Where to read on."""
-    seen: int
+    examined_to: int
     """How far it was looked at: beyond `offset` by the answer whose successor is to come."""
     size: int
     """How far it was read into the store."""

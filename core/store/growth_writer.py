@@ -47,7 +47,9 @@ class GrowthWriter:
             found = self._new[key] = self._count(text)
         return found
 
-    def save(self, source: Unlearnt, learnt: Sequence[Learnt], offset: int, seen: int) -> bool:
+    def save(
+        self, source: Unlearnt, steps: Sequence[Learnt], offset: int, examined_to: int
+    ) -> bool:
         """Store what a file taught from `source.offset` on, and where it goes on.
 
         False where the file was learnt from, or began anew, elsewhere meanwhile.
@@ -55,13 +57,16 @@ class GrowthWriter:
         run = self._writer.connection.execute
         with self._writer.transaction():
             row = run(_STANDS, [source.file_id]).fetchone()
-            if row is None or tuple(row) != (source.offset, source.seen):
+            if row is None or tuple(row) != (source.resume_offset, source.examined_to):
                 return False
             self._writer.connection.executemany(
-                _INSERT, [_row(source.file_id, each) for each in learnt]
+                _INSERT, [_row(source.file_id, each) for each in steps]
             )
-            run("INSERT OR REPLACE INTO learnt VALUES (?, ?, ?)", [source.file_id, offset, seen])
-            if learnt:
+            run(
+                "INSERT OR REPLACE INTO learnt VALUES (?, ?, ?)",
+                [source.file_id, offset, examined_to],
+            )
+            if steps:
                 run(_FORGET, [SAMPLES_KEPT])
             self._save_counts()
         return True

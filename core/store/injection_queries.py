@@ -27,7 +27,7 @@ class PastRow(msgspec.Struct, frozen=True):
     text: str
     status: str | None
     """As the client named it; None for clients that did not."""
-    wrote_at: int | None
+    last_message_at: int | None
     """When the agent last said something in a file of its own."""
 
 

@@ -17,24 +17,32 @@ if TYPE_CHECKING:
 
 def insert_inner(db: sqlite3.Connection, file_id: int, facts: Facts) -> None:
     """Store what one run of lines says of inner agents; its returns are stored already."""
-    db.executemany(_FAILED, [(file_id, *astuple(each)) for each in facts.failures])
+    db.executemany(_FAILED, [(file_id, *astuple(each)) for each in facts.failed_calls])
     named = [(file_id, each.uuid) for each in facts.returns if each.name]
     for sql in (_NAME_RETURN, _NAME_TEXT):
         db.executemany(sql, named)
     asked_for = [(file_id, each.uuid) for each in facts.returns if each.uuid.startswith(OUTPUT)]
     for sql in (_FORGET_TEXT, _FORGET_RETURN):
         db.executemany(sql, asked_for)
-    if facts.asides:
+    if facts.sidechain_lines:
         db.executemany(
             _ASIDE,
-            [(file_id, a.line, a.parent, a.offset, a.message_id, a.prompt) for a in facts.asides],
+            [
+                (file_id, a.line, a.parent, a.offset, a.message_id, a.prompt)
+                for a in facts.sidechain_lines
+            ],
         )
-    if facts.steps:
+    if facts.progress_lines:
         db.executemany(
             _STEP_AGENT,
-            [(file_id, s.agent_id, s.tool_use_id, s.offset, s.at, s.at) for s in facts.steps],
+            [
+                (file_id, s.agent_id, s.tool_use_id, s.offset, s.at, s.at)
+                for s in facts.progress_lines
+            ],
         )
-        db.executemany(STEP_UPSERT, [row for step in facts.steps for row in _answer(file_id, step)])
+        db.executemany(
+            STEP_UPSERT, [row for step in facts.progress_lines for row in _answer(file_id, step)]
+        )
 
 
 def _answer(file_id: int, step: StepFact) -> list[tuple[object, ...]]:

@@ -36,9 +36,9 @@ class LeftWriter:
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
 
-    def unanswered(self, only: Iterable[str] | None = None) -> list[Unanswered]:
+    def pending(self, session_ids: Iterable[str] | None = None) -> list[Unanswered]:
         """List the files to estimate, of all sessions or of those named."""
-        where, values = only_in("f.session_id", only)
+        where, values = only_in("f.session_id", session_ids)
         rows = self._writer.connection.execute(_UNANSWERED.format(where=where), values)
         return [
             Unanswered(row[0], row[1], FileKind(row[2]), row[3], row[4], row[5], row[6])
@@ -51,7 +51,7 @@ class LeftWriter:
         with self._writer.transaction():
             self._writer.connection.executemany(_SAVE, rows)
 
-    def forget_answered(self) -> None:
+    def delete_answered(self) -> None:
         """Forget the estimates that an answer has overtaken; most of the time there is none."""
         if self._writer.connection.execute(f"SELECT 1 {_OVERTAKEN} LIMIT 1").fetchone():
             with self._writer.transaction():

@@ -143,6 +143,6 @@ class LogFacts(msgspec.Struct, frozen=True):
     events: tuple[HookEvent, ...] = ()
     snapshots: tuple[StatusSnapshot, ...] = ()
     measurements: tuple[Measurement, ...] = ()
-    answers: tuple[AnswerItem, ...] = ()
+    answer_items: tuple[AnswerItem, ...] = ()
     windows: tuple[WindowSeen, ...] = ()
     bad: tuple[BadLine, ...] = ()

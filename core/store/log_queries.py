@@ -145,12 +145,12 @@ def last_shown_at(db: sqlite3.Connection) -> int | None:
 
 
 def shown_sessions(
-    db: sqlite3.Connection, since_ms: int, only: Iterable[str] | None = None
+    db: sqlite3.Connection, since_ms: int, session_ids: Iterable[str] | None = None
 ) -> set[str]:
     """Name the sessions, or those of some, whose status line was shown since (ms since 1970)."""
-    if only is None:
+    if session_ids is None:
         return {row[0] for row in db.execute(_SHOWN, [since_ms])}
-    return {each for each in only if db.execute(_IS_SHOWN, [each, since_ms]).fetchone()}
+    return {each for each in session_ids if db.execute(_IS_SHOWN, [each, since_ms]).fetchone()}
 
 
 def last_event_at(db: sqlite3.Connection) -> int | None:

@@ -60,30 +60,30 @@ class LogWriter:
         Raises StaleTailError where the store stands elsewhere than `before`.
         """
         with self._writer.transaction():
-            part_id = self._at(part, before)
+            part_id = self._find_part(part, before)
             self._insert("hook_event", part_id, facts.events)
-            self._insert("answer_item", part_id, facts.answers)
+            self._insert("answer_item", part_id, facts.answer_items)
             add_bad_records(self._writer.connection, part_id, facts.bad)
             self._insert("measurement", part_id, facts.measurements)
             for snapshot in facts.snapshots:
                 self._save_snapshot(part_id, snapshot)
             for session_id in {snapshot.session_id for snapshot in facts.snapshots}:
-                self._forget_old(_SNAPSHOTS_FORGET, session_id, SNAPSHOTS_KEPT)
+                self._delete_old(_SNAPSHOTS_FORGET, session_id, SNAPSHOTS_KEPT)
             for session_id in {each.session_id for each in facts.measurements}:
-                self._forget_old(_MEASUREMENTS_FORGET, session_id, MEASUREMENTS_KEPT)
+                self._delete_old(_MEASUREMENTS_FORGET, session_id, MEASUREMENTS_KEPT)
             if facts.windows:
                 self._writer.save_windows(facts.windows)
-            self._move(part_id, part, after)
+            self._save_position(part_id, part, after)
 
     def restart(self, part: LogPart, before: TailState) -> None:
         """Forget what was read of a part that was rewritten; it is read again from its start."""
         with self._writer.transaction():
-            part_id = self._at(part, before)
+            part_id = self._find_part(part, before)
             for name in _TABLES:
                 self._writer.connection.execute(f"DELETE FROM {name} WHERE part_id = ?", [part_id])
-            self._move(part_id, part, TailState())
+            self._save_position(part_id, part, TailState())
 
-    def _at(self, part: LogPart, before: TailState) -> int:
+    def _find_part(self, part: LogPart, before: TailState) -> int:
         run = self._writer.connection.execute
         key = [part.log, part.mark]
         run("INSERT OR IGNORE INTO log_part (log, mark, name) VALUES (?, ?, ?)", [*key, part.name])
@@ -94,7 +94,7 @@ class LogWriter:
             raise StaleTailError(part.name)
         return int(row[0])
 
-    def _move(self, part_id: int, part: LogPart, after: TailState) -> None:
+    def _save_position(self, part_id: int, part: LogPart, after: TailState) -> None:
         self._writer.connection.execute(
             "UPDATE log_part SET name = ?1, offset = ?2, anchor = ?3, size = ?4, mtime_ns = ?5,"
             " bad_lines = CASE WHEN ?2 = 0 THEN 0 ELSE bad_lines END WHERE part_id = ?6",
@@ -120,7 +120,7 @@ class LogWriter:
         if not run(_SAME_AGAIN, values).rowcount:
             run(_SNAPSHOT_INSERT, values)
 
-    def _forget_old(self, forget: str, session_id: str, kept: int) -> None:
+    def _delete_old(self, forget: str, session_id: str, kept: int) -> None:
         self._writer.connection.execute(forget, {"session_id": session_id, "kept": kept})
 
 

@@ -33,11 +33,11 @@ class NoiseWriter:
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
 
-    def unmeasured(self, version: int) -> list[Unmeasured]:
+    def pending(self, version: int) -> list[Unmeasured]:
         """List the blocks to measure, the newest first: new, open and grown, or by older rules."""
         return records(Unmeasured, self._writer.connection, _UNMEASURED, [version])
 
-    def save(self, block: Unmeasured, version: int, noise: str | None, *, closed: bool) -> None:
+    def save(self, block: Unmeasured, version: int, noise: str | None, *, is_final: bool) -> None:
         """Keep what was measured, unless the block went meanwhile."""
         with self._writer.transaction():
             self._writer.connection.execute(
@@ -47,7 +47,7 @@ class NoiseWriter:
                     "offset": block.offset,
                     "version": version,
                     "read_to": block.read_to,
-                    "closed": closed,
+                    "closed": is_final,
                     "noise": noise,
                 },
             )

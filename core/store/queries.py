@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SessionRow]:
+def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
     """List every session, or only those named, in no particular order.
 
     A session that stands in two folders (/cd moved it) is told by its newer file. One that a
     client has open and that has no file yet is told by the client's registry.
     """
-    where, values = only_in("f.session_id", only)
+    where, values = only_in("f.session_id", session_ids)
     found = records(
         SessionRow,
         db,
@@ -44,7 +44,7 @@ def sessions(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[
         ),
         values,
     )
-    where, values = only_in("v.session_id", values if only is not None else None)
+    where, values = only_in("v.session_id", values if session_ids is not None else None)
     return found + [_not_begun(*row) for row in db.execute(_NOT_BEGUN.format(where=where), values)]
 
 
@@ -137,17 +137,17 @@ def fill(
     return records(FillRow, db, _FILL, values)
 
 
-def recent_fill(db: sqlite3.Connection, file_id: int, most: int) -> list[FillRow]:
+def recent_fill(db: sqlite3.Connection, file_id: int, limit: int) -> list[FillRow]:
     """Replay the last answers of a session's file, at most so many, and the boundaries there."""
-    rows = records(FillRow, db, _RECENT_FILL, [file_id, most])
+    rows = records(FillRow, db, _RECENT_FILL, [file_id, limit])
     rows.reverse()
     return rows
 
 
-def newest_files(db: sqlite3.Connection, most: int) -> list[int]:
+def newest_files(db: sqlite3.Connection, limit: int) -> list[int]:
     """Name the files of the sessions that grew last, newest first."""
     rows = db.execute(
-        "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [most]
+        "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [limit]
     )
     return [int(row[0]) for row in rows]
 
@@ -187,12 +187,12 @@ def troubles(db: sqlite3.Connection) -> list[TroubleRow]:
     return records(TroubleRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC")
 
 
-def find_sessions(db: sqlite3.Connection, start: str) -> list[str]:
+def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
     """Name the sessions whose id begins with `start`."""
     rows = db.execute(
         "SELECT DISTINCT session_id FROM file f WHERE kind = 'session'"
         f" AND substr(session_id, 1, length(?1)) = lower(?1) AND {_BEGUN}",
-        [start],
+        [prefix],
     )
     return [row[0] for row in rows]
 

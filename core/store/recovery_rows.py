@@ -123,14 +123,15 @@ def automatic_mark(db: sqlite3.Connection) -> tuple[int, int | None, int | None]
     return row[0], row[1], row[2]
 
 
-def begin_automatic(db: sqlite3.Connection, run: AutomaticRun, last: int) -> bool:
+def begin_automatic(db: sqlite3.Connection, run: AutomaticRun, last_seen_ms: int) -> bool:
     """Note a run before it begins, so that a failed one counts too (R002-06).
 
     False where another ctxtop has begun one after `last`, the newest that was looked at.
     """
     with write(db):
         row = db.execute(
-            "SELECT 1 FROM automatic_run WHERE session_id = ? AND at > ?", [run.session_id, last]
+            "SELECT 1 FROM automatic_run WHERE session_id = ? AND at > ?",
+            [run.session_id, last_seen_ms],
         ).fetchone()
         if row is None:
             db.execute(
@@ -151,13 +152,13 @@ def end_automatic(db: sqlite3.Connection, run: AutomaticRun) -> None:
 
 
 def answered_since(
-    db: sqlite3.Connection, session_id: str, at: int
+    db: sqlite3.Connection, session_id: str, since_ms: int
 ) -> tuple[int | None, int | None]:
     """Give the least and the newest context of a session's answers since then, in tokens.
 
     None where there was no answer.
     """
-    found = [row[0] for row in db.execute(_ANSWERED, [session_id, at])]
+    found = [row[0] for row in db.execute(_ANSWERED, [session_id, since_ms])]
     return (min(found), found[-1]) if found else (None, None)
 
 

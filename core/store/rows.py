@@ -48,9 +48,9 @@ class SessionRow(msgspec.Struct, frozen=True):
     error_limit_tokens: int | None
     limit_tokens: int | None
     """The largest limit that the API named in this file."""
-    said_tokens: int
+    answer_text_tokens: int
     """The client's estimate of the last answer's own texts."""
-    added_tokens: int
+    after_answer_tokens: int
     """The client's estimate of what stands after it."""
     report_model: str | None
     """Of the last `/context`, as it was asked for."""
@@ -65,17 +65,17 @@ class SessionRow(msgspec.Struct, frozen=True):
     mtime_ns: int
     forked_from: str | None
     """The session that it was made from."""
-    left_tokens: int | None = None
+    estimated_next_tokens: int | None = None
     """Estimate of the next request, where no answer follows the last boundary."""
-    answer_lowered: int | None = None
+    is_answer_estimated: int | None = None
     """1 where an edit of ctxtop lowered that answer's tokens."""
     cleared_tokens: int = 0
     """What the client cleared after that answer."""
-    shown_tokens: int | None = None
+    status_tokens: int | None = None
     """Of a session that is open: the input side of the last answer, as the client itself told
     it since that answer and the last boundary."""
-    shown_output: int | None = None
-    unregistered: int = 0
+    status_output_tokens: int | None = None
+    is_unregistered: int = 0
     """The client's registry is there and has no entry of it, not even one that was left behind."""
 
 
@@ -102,8 +102,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     """Of its session."""
     answer_tokens: int | None
     answer_output: int | None
-    said_tokens: int
-    added_tokens: int
+    answer_text_tokens: int
+    after_answer_tokens: int
     post_tokens: int | None
     peak_tokens: int | None
     returned_context_tokens: int | None
@@ -125,9 +125,9 @@ class AgentRow(msgspec.Struct, frozen=True):
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None
-    left_tokens: int | None = None
+    estimated_next_tokens: int | None = None
     """Estimate of its next request, where no answer follows its last boundary."""
-    returned: int = 0
+    has_returned: int = 0
     """Something came back for it, if only that it was started elsewhere."""
     prompted_skill: str | None = None
     """Whose format its prompt asks for."""
@@ -164,11 +164,11 @@ class CompactionRow(msgspec.Struct, frozen=True):
     duration_ms: int | None
     kept_messages: int | None
     summary: str | None
-    told: str | None = None
+    report: str | None = None
     """What core.told packed; None where nothing is told yet."""
     next_tokens: int | None = None
     """What the first answer after it held; None while there is none."""
-    left_tokens: int | None = None
+    estimated_next_tokens: int | None = None
     """Estimate of that, while there is none."""
 
 
@@ -177,7 +177,7 @@ class FillRow(msgspec.Struct, frozen=True):
 
     at: int | None
     tokens: int | None
-    compacted: int
+    is_compaction: int
     path: str = ""
     """Below projects/."""
     offset: int = 0
@@ -199,10 +199,10 @@ class SpentRow(msgspec.Struct, frozen=True):
 class TroubleRow(msgspec.Struct, frozen=True):
     """Something that could not be read or stored."""
 
-    place: str
+    where: str
     at: int
     what: str
-    remedy: str
+    fix: str
 
 
 class LinkRow(msgspec.Struct, frozen=True):
@@ -221,7 +221,7 @@ class SharedRow(msgspec.Struct, frozen=True):
     """Another session that holds some of the same answers."""
 
     session_id: str
-    shared: int
+    shared_answers: int
     answers: int
     """In that session's file at all."""
     opened_at: int | None

@@ -36,12 +36,12 @@ def spent(db: sqlite3.Connection) -> list[SpentRow]:
     return records(SpentRow, db, _SPENT.format(wanted=_ALL, owned=1))
 
 
-def spending(db: sqlite3.Connection, only: Iterable[str] | None = None) -> list[SpendingRow]:
+def spending(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SpendingRow]:
     """Add up the answers by session and model, of every session or of those named."""
-    if only is None:
+    if session_ids is None:
         return records(SpendingRow, db, _SPENDING.format(wanted=_ALL, owned=1))
     sql = _SPENDING.format(wanted=_NAMED, owned=_OWNED)
-    return records(SpendingRow, db, sql, {"only": json.dumps(list(only))})
+    return records(SpendingRow, db, sql, {"only": json.dumps(list(session_ids))})
 
 
 def progress_spent(db: sqlite3.Connection) -> list[SpentRow]:
@@ -53,13 +53,13 @@ def progress_spent(db: sqlite3.Connection) -> list[SpentRow]:
 
 
 def progress_spending(
-    db: sqlite3.Connection, only: Iterable[str] | None = None
+    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
 ) -> list[SpendingRow]:
     """Add up the same by session and model; nothing says for how long their cache lives."""
-    if only is None:
+    if session_ids is None:
         return records(SpendingRow, db, _PROGRESS_SPENDING.format(wanted=_ALL, owned=1))
     sql = _PROGRESS_SPENDING.format(wanted=_NAMED, owned=_OWNED)
-    return records(SpendingRow, db, sql, {"only": json.dumps(list(only))})
+    return records(SpendingRow, db, sql, {"only": json.dumps(list(session_ids))})
 
 
 _ALL: Final = "SELECT file_id, session_id FROM file"

@@ -23,23 +23,23 @@ class Asked(msgspec.Struct, frozen=True):
 
     match: str = ""
     """An expression of FTS5."""
-    refuse: str = ""
+    exclude: str = ""
     """An expression of FTS5 that must not match."""
     kinds: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
+    agent_types: tuple[str, ...] = ()
     """Parts of agent types, casefolded; one is met."""
     sessions: tuple[str, ...] | None = None
-    since: int | None = None
+    since_ms: int | None = None
     """Milliseconds since 1970."""
-    but: tuple[str, ...] = ()
+    excluded_uuids: tuple[str, ...] = ()
     """Uuids of lines that are shown as something else."""
 
 
-def places(db: sqlite3.Connection, asked: Asked, most: int = PLACES) -> list[tuple[int, int]]:
+def places(db: sqlite3.Connection, conditions: Asked, limit: int = PLACES) -> list[tuple[int, int]]:
     """List ids and times (0 where unknown) of what meets all conditions, newest first."""
-    where, values = _conditions(asked)
-    sql = _PLACES.format(joins=_TYPES if asked.types else "", where=where)
-    return [(row[0], row[1] or 0) for row in db.execute(sql, [*values, most])]
+    where, values = _conditions(conditions)
+    sql = _PLACES.format(joins=_TYPES if conditions.agent_types else "", where=where)
+    return [(row[0], row[1] or 0) for row in db.execute(sql, [*values, limit])]
 
 
 def chosen(db: sqlite3.Connection, ids: Sequence[int]) -> list[SummaryRow]:
@@ -58,24 +58,29 @@ def boundary_place(db: sqlite3.Connection, summary_id: int) -> tuple[str, str, i
     return None if row is None else (str(row[0]), str(row[1]), int(row[2]))
 
 
-def _conditions(asked: Asked) -> tuple[str, list[Any]]:
+def _conditions(conditions: Asked) -> tuple[str, list[Any]]:
     found: list[tuple[str, Any]] = []
-    if asked.match:
-        found.append((f"s.summary_id IN ({_MATCHING})", asked.match))
-    if asked.refuse:
-        found.append((f"s.summary_id NOT IN ({_MATCHING})", asked.refuse))
-    if asked.kinds:
-        found.append(("s.kind IN (SELECT value FROM json_each(?))", json.dumps(asked.kinds)))
-    if asked.types:
-        found.append((_OF_TYPE, json.dumps(asked.types)))
-    if asked.sessions is not None:
+    if conditions.match:
+        found.append((f"s.summary_id IN ({_MATCHING})", conditions.match))
+    if conditions.exclude:
+        found.append((f"s.summary_id NOT IN ({_MATCHING})", conditions.exclude))
+    if conditions.kinds:
+        found.append(("s.kind IN (SELECT value FROM json_each(?))", json.dumps(conditions.kinds)))
+    if conditions.agent_types:
+        found.append((_OF_TYPE, json.dumps(conditions.agent_types)))
+    if conditions.sessions is not None:
         found.append(
-            ("f.session_id IN (SELECT value FROM json_each(?))", json.dumps(asked.sessions))
+            ("f.session_id IN (SELECT value FROM json_each(?))", json.dumps(conditions.sessions))
         )
-    if asked.since is not None:
-        found.append(("s.at >= ?", asked.since))
-    if asked.but:
-        found.append(("s.uuid NOT IN (SELECT value FROM json_each(?))", json.dumps(asked.but)))
+    if conditions.since_ms is not None:
+        found.append(("s.at >= ?", conditions.since_ms))
+    if conditions.excluded_uuids:
+        found.append(
+            (
+                "s.uuid NOT IN (SELECT value FROM json_each(?))",
+                json.dumps(conditions.excluded_uuids),
+            )
+        )
     return " AND ".join(["1", *(sql for sql, _ in found)]), [value for _, value in found]
 
 

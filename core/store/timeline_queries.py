@@ -19,16 +19,16 @@ class AnswerRow(msgspec.Struct, frozen=True, gc=False):
     offset: int
     last_offset: int
     """Of the last line that belongs to it."""
-    mark: str
+    message_id: str
     """Its message id, which stays when the file is written anew."""
     at: int | None
     model: str
     tokens: int
     """What the model saw."""
     output_tokens: int
-    calls: int
+    tool_calls: int
     """Tools that it called."""
-    lowered: int = 0
+    is_estimate: int = 0
     """1 where an edit of ctxtop lowered `tokens`: they are an estimate."""
 
 
@@ -43,7 +43,7 @@ class CutRow(msgspec.Struct, frozen=True):
     post_tokens: int | None
     next_tokens: int | None = None
     """What the first answer after it held; None while there is none."""
-    left_tokens: int | None = None
+    estimated_next_tokens: int | None = None
     """Estimate of that, while there is none."""
 
 

@@ -41,7 +41,7 @@ class ToldWriter:
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
 
-    def untold(self, version: int) -> list[Untold]:
+    def pending(self, version: int) -> list[Untold]:
         """List the files with compactions to tell of, the one with the newest first.
 
         A boundary whose summary is still being written is left out, until that is there or

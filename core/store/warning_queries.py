@@ -90,26 +90,30 @@ def last_id(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT COALESCE(MAX(warning_id), 0) FROM warning").fetchone()[0])
 
 
-def logged(db: sqlite3.Connection, only: Iterable[str]) -> dict[ContextKey, list[WarningRow]]:
+def logged(
+    db: sqlite3.Connection, session_ids: Iterable[str]
+) -> dict[ContextKey, list[WarningRow]]:
     """List what was logged of sessions and their agents, by context, oldest row first."""
-    where, values = only_in("session_id", only)
+    where, values = only_in("session_id", session_ids)
     found: dict[ContextKey, list[WarningRow]] = {}
     for row in records(WarningRow, db, f"{_LOG} WHERE {where} ORDER BY 1", values):
         found.setdefault((row.session_id, row.agent_id), []).append(row)
     return found
 
 
-def stands(db: sqlite3.Connection, only: Iterable[str]) -> dict[ContextKey, StandRow]:
+def stands(db: sqlite3.Connection, session_ids: Iterable[str]) -> dict[ContextKey, StandRow]:
     """Say how far the contexts of sessions and their agents were judged."""
-    where, values = only_in("session_id", only)
+    where, values = only_in("session_id", session_ids)
     rows = records(StandRow, db, f"{_STANDS} WHERE {where}", values)
     return {(row.session_id, row.agent_id): row for row in rows}
 
 
-def hot(db: sqlite3.Connection, floor: int, only: Iterable[str] | None = None) -> list[HotRow]:
+def hot(
+    db: sqlite3.Connection, min_tokens: int, session_ids: Iterable[str] | None = None
+) -> list[HotRow]:
     """List the contexts with an answer of `floor` tokens or more in files not wholly judged."""
-    where, values = only_in("f.session_id", only)
-    return records(HotRow, db, _HOT.format(where=where), [floor, *values, floor, *values])
+    where, values = only_in("f.session_id", session_ids)
+    return records(HotRow, db, _HOT.format(where=where), [min_tokens, *values, min_tokens, *values])
 
 
 _LOG: Final = (

@@ -20,21 +20,23 @@ class Judged(msgspec.Struct, frozen=True):
     agent_id: str | None
     window_tokens: int
     """By which the ratios are."""
-    last: Point
+    last_point: Point
     """The newest of the answers and boundaries that were judged."""
-    new: tuple[LevelWarning, ...] = ()
+    new_warnings: tuple[LevelWarning, ...] = ()
     cleared: tuple[tuple[int, Point], ...] = ()
     """Numbers of rows, and what ended them."""
 
 
-def save_judged(writer: Writer, judged: Iterable[Judged], now_ms: int) -> None:
+def save_judged(writer: Writer, contexts: Iterable[Judged], now_ms: int) -> None:
     """Add to the log; belongs into the transaction in which it was read."""
     run = writer.connection
-    for each in judged:
+    for each in contexts:
         who = (each.session_id, each.agent_id or "")
-        run.executemany(_INSERT, [_row(each, warning, now_ms) for warning in each.new])
+        run.executemany(_INSERT, [_row(each, warning, now_ms) for warning in each.new_warnings])
         run.executemany(_CLEAR, [(by.at, by.mark, row) for row, by in each.cleared])
-        run.execute(_STAND, (*who, each.last.offset, each.last.mark, each.last.at))
+        run.execute(
+            _STAND, (*who, each.last_point.offset, each.last_point.mark, each.last_point.at)
+        )
 
 
 def mark_judged(writer: Writer, files: Iterable[tuple[int, int]]) -> None:
@@ -47,7 +49,7 @@ def _row(judged: Judged, warning: LevelWarning, now_ms: int) -> tuple[object, ..
     return (
         judged.session_id,
         judged.agent_id or "",
-        warning.line.name,
+        warning.placed_threshold.name,
         warning.level.value,
         warning.threshold,
         warning.ratio,

@@ -83,8 +83,8 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.path: Final = path
         self._connection, self.notice = open_writer(path)
-        self._opened = _inode(path)
-        self._doubt: Exception | None = None
+        self._opened_inode = _inode(path)
+        self._reported_damage: Exception | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -101,40 +101,40 @@ class Writer:
         finally:
             self._connection.close()
 
-    def rest(self) -> None:
+    def reduce_cache(self) -> None:
         """Hold fewer pages from now on: everything is read, and only what is new will come."""
         self._connection.execute(f"PRAGMA cache_size = -{RESTING_CACHE_KIB}")
         self._connection.execute("PRAGMA shrink_memory")
 
-    def distrust(self, error: Exception) -> None:
+    def report_damage(self, error: Exception) -> None:
         """Hear from a reader in another thread that the store is damaged."""
-        self._doubt = error
+        self._reported_damage = error
 
-    def check(self) -> None:
+    def check_usable(self) -> None:
         """Raise what a reader has found: the writer itself may never come by that page."""
-        error, self._doubt = self._doubt, None
+        error, self._reported_damage = self._reported_damage, None
         if error is not None:
             raise error
-        if _inode(self.path) != self._opened:
+        if _inode(self.path) != self._opened_inode:
             raise StoreReplacedError
 
-    def open_again(self) -> None:
+    def reopen(self) -> None:
         """Open the store that stands where the one was that this writer has open."""
         self._connection.close()
         self._connection, _ = open_writer(self.path)
-        self._opened = _inode(self.path)
+        self._opened_inode = _inode(self.path)
 
-    def start_again(self) -> str:
+    def rebuild(self) -> str:
         """Move a damaged store aside, make a new one, and say so in one sentence."""
         self._connection.close()
         how = "made again by another ctxtop"
-        if _inode(self.path) == self._opened:
+        if _inode(self.path) == self._opened_inode:
             how = f"moved to {set_aside(self.path).name}, made again"
         self._connection, _ = open_writer(self.path)
-        self._opened = _inode(self.path)
+        self._opened_inode = _inode(self.path)
         return f"the store {self.path} was damaged: {how}"
 
-    def claim(self, root: Path) -> None:
+    def claim_folder(self, root: Path) -> None:
         """Note whose facts these are; raise OtherFolderError where they are another folder's."""
         with self.transaction():
             row = self._connection.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
@@ -170,7 +170,7 @@ class Writer:
             for row in rows
         }
 
-    def places_of(self, path: str) -> str:
+    def read_places(self, path: str) -> str:
         """`TailState.places` of a file, which `files` leaves out: there may be 100,000 files."""
         row = self._connection.execute("SELECT places FROM file WHERE path = ?", [path]).fetchone()
         return str(row[0]) if row else ""
@@ -189,7 +189,7 @@ class Writer:
     def restart(self, source: SourceFile, before: TailState) -> None:
         """Forget what was read of a file that was rewritten; it is read again from its start."""
         with self.transaction():
-            file_id = self._at(source, before)
+            file_id = self._find_file(source, before)
             if file_id is None:
                 return
             for table in FACT_TABLES:
@@ -203,7 +203,7 @@ class Writer:
         too, because the process may exit first. Raises StaleTailError if another ctxtop was faster.
         """
         with self.transaction():
-            file_id = self._at(before, tail)
+            file_id = self._find_file(before, tail)
             renamed = self._connection.execute(
                 "UPDATE OR IGNORE file SET path = ?, project = ?, device = ? WHERE file_id = ?",
                 [after.path, after.project, NO_DEVICE, file_id],
@@ -216,7 +216,7 @@ class Writer:
         """Note that a file is gone; what it said is kept."""
         self._connection.execute("UPDATE file SET gone = 1 WHERE path = ?", [path])
 
-    def save_meta(self, metas: Iterable[AgentMeta]) -> None:
+    def save_agent_metas(self, metas: Iterable[AgentMeta]) -> None:
         """Keep what agents' meta.json files say, one for each agent: a file may have moved."""
         kept = [astuple(meta) for meta in metas]
         with self.transaction():
@@ -226,36 +226,36 @@ class Writer:
             )
             self._connection.executemany(REPLACE_AGENT_META, kept)
 
-    def meta_times(self) -> dict[str, int]:
+    def agent_meta_times(self) -> dict[str, int]:
         """When each meta.json that is kept was written, in nanoseconds."""
         return dict(self._connection.execute("SELECT path, mtime_ns FROM agent_meta").fetchall())
 
-    def save_live(self, sessions: Iterable[LiveSession]) -> None:
+    def save_open_sessions(self, sessions: Iterable[LiveSession]) -> None:
         """Replace the list of sessions that are open now."""
         with self.transaction():
             self._connection.execute("DELETE FROM live")
             self._connection.executemany(INSERT_LIVE, map(astuple, sessions))
 
-    def registry_left(self) -> tuple[frozenset[str], bool] | None:
+    def read_registry_state(self) -> tuple[frozenset[str], bool] | None:
         """What `save_registry` saved last; None where it never did."""
         kept = self._connection.execute("SELECT value FROM about WHERE key = 'registry'").fetchone()
         rows = self._connection.execute("SELECT session_id FROM left_open")
         return None if kept is None else (frozenset(row[0] for row in rows), kept[0] == "1")
 
-    def save_registry(self, left: Iterable[str], *, is_kept: bool) -> None:
+    def save_registry_state(self, stale_ids: Iterable[str], *, exists: bool) -> None:
         """Replace the sessions whose entries were left behind; `is_kept`: there is a registry."""
         with self.transaction():
             self._connection.execute("DELETE FROM left_open")
             self._connection.executemany(
-                "INSERT INTO left_open VALUES (?)", [(each,) for each in left]
+                "INSERT INTO left_open VALUES (?)", [(each,) for each in stale_ids]
             )
             self._connection.execute(
                 "INSERT INTO about VALUES ('registry', ?)"
                 " ON CONFLICT DO UPDATE SET value = excluded.value",
-                [str(int(is_kept))],
+                [str(int(exists))],
             )
 
-    def save_changes(self, changes: Mapping[str, int]) -> None:
+    def save_changed_sessions(self, changes: Mapping[str, int]) -> None:
         """Replace when ctxtop changed or made a session last, in ms since 1970."""
         with self.transaction():
             self._connection.execute("DELETE FROM changed_session")
@@ -263,7 +263,7 @@ class Writer:
                 "INSERT INTO changed_session VALUES (?, ?)", changes.items()
             )
 
-    def changes(self) -> dict[str, int]:
+    def read_changed_sessions(self) -> dict[str, int]:
         """When ctxtop changed or made a session last, as it is kept."""
         return dict(self._connection.execute("SELECT session_id, at FROM changed_session"))
 
@@ -289,7 +289,7 @@ class Writer:
                 [astuple(window) for window in windows],
             )
 
-    def count_texts(self, estimate: Callable[[str, str | None], int]) -> frozenset[str]:
+    def estimate_summaries(self, estimate: Callable[[str, str | None], int]) -> frozenset[str]:
         """Estimate the tokens of texts that nobody has counted; name the sessions they are of.
 
         A text is counted as the model does that answered before it.
@@ -307,11 +307,11 @@ class Writer:
             with self.transaction():
                 self._connection.executemany(INSERT_ESTIMATE, counted)
 
-    def save_trouble(self, place: str, what: str, remedy: str) -> None:
+    def save_problem(self, where: str, what: str, fix: str) -> None:
         """Keep the newest trouble of a place, for the status line and doctor."""
         with self.transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)", [place, _now(), what, remedy]
+                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)", [where, _now(), what, fix]
             )
             self._connection.execute(
                 "DELETE FROM trouble WHERE place NOT IN"
@@ -319,15 +319,15 @@ class Writer:
                 [TROUBLE_ROWS],
             )
 
-    def troubled_places(self) -> set[str]:
+    def problem_places(self) -> set[str]:
         """Name the places whose trouble is kept, also of an earlier run."""
         return {row[0] for row in self._connection.execute("SELECT place FROM trouble")}
 
-    def clear_trouble(self, place: str) -> None:
+    def resolve_problem(self, where: str) -> None:
         """Forget a trouble that has ended."""
-        self._connection.execute("DELETE FROM trouble WHERE place = ?", [place])
+        self._connection.execute("DELETE FROM trouble WHERE place = ?", [where])
 
-    def _at(self, source: SourceFile, before: TailState) -> int | None:
+    def _find_file(self, source: SourceFile, before: TailState) -> int | None:
         row = self._connection.execute(
             "SELECT file_id, offset, anchor FROM file WHERE path = ?", [source.path]
         ).fetchone()
@@ -339,7 +339,7 @@ class Writer:
     def _advance(
         self, source: SourceFile, before: TailState, after: TailState, facts: Facts
     ) -> int:
-        file_id = self._at(source, before)
+        file_id = self._find_file(source, before)
         if file_id is None:
             row = self._connection.execute(
                 "INSERT INTO file (path, kind, project, session_id, agent_id)"
@@ -382,39 +382,39 @@ class Writer:
         session = astuple(facts.session)
         if any(value is not None for value in session):
             self._connection.execute(SESSION_UPSERT, (file_id, *session))
-        self._connection.executemany(END_CALL, [(file_id, call) for call in facts.ended])
+        self._connection.executemany(END_CALL, [(file_id, call) for call in facts.ended_calls])
         for sql, rows in (
             (RESPONSE_UPSERT, facts.responses),
             (INSERT_BOUNDARY, facts.boundaries),
-            (INSERT_CLEARING, facts.clearings),
-            (INSERT_API_ERROR, facts.errors),
+            (INSERT_CLEARING, facts.microcompactions),
+            (INSERT_API_ERROR, facts.api_errors),
             (INSERT_LAUNCH, facts.launches),
             (INSERT_AGENT_RETURN, facts.returns),
-            (INSERT_SUMMARY, facts.texts),
+            (INSERT_SUMMARY, facts.summaries),
             (REPLY_UPSERT, facts.replies),
-            (INSERT_LINK, facts.links),
+            (INSERT_LINK, facts.session_links),
             (INSERT_LEAF_TITLE, facts.leaf_titles),
             (INSERT_REQUEST, facts.requests),
-            (INSERT_PART, facts.parts),
+            (INSERT_PART, facts.request_parts),
             (INSERT_ADDITION, facts.additions),
-            (INSERT_REPORT, facts.reports),
+            (INSERT_REPORT, facts.context_reports),
             (INSERT_MARKER, facts.markers),
-            (INSERT_FEEDBACK, facts.feedback),
-            (INSERT_SKILL, facts.skills),
+            (INSERT_FEEDBACK, facts.stop_feedback),
+            (INSERT_SKILL, facts.given_skills),
             (INSERT_STOP_BLOCK, facts.stop_blocks),
             (INSERT_STOP_HOOK, facts.stop_hooks),
-            (INSERT_NOTE, facts.notes),
-            (INSERT_CALL, facts.calls),
+            (INSERT_NOTE, facts.memory_notes),
+            (INSERT_CALL, facts.open_calls),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
         insert_inner(self._connection, file_id, facts)
         add_bad_lines(self._connection, file_id, facts.bad, facts.bad_lines)
-        begun = self._begun(file_id, facts)
+        begun = self._known_sidechains(file_id, facts)
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts, begun))
         self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
 
-    def _begun(self, file_id: int, facts: Facts) -> dict[str, bool]:
+    def _known_sidechains(self, file_id: int, facts: Facts) -> dict[str, bool]:
         """Say of answers that earlier lines began whether those stood in a side chain."""
         if not facts.responses:
             return {}
@@ -441,7 +441,7 @@ def _peaks(
 ) -> list[tuple[int, str, bool, int]]:
     peaks: dict[tuple[str, bool], int] = {}
     # However the lines are cut into readings, each has its part in the peak.
-    said: tuple[ResponseFact | PeakFact, ...] = (*facts.responses, *facts.superseded)
+    said: tuple[ResponseFact | PeakFact, ...] = (*facts.responses, *facts.peaks)
     for seen in said:
         key = seen.model, begun.get(seen.message_id, seen.sidechain)
         peaks[key] = max(peaks.get(key, 0), seen.context_tokens)
@@ -451,7 +451,7 @@ def _peaks(
 def _counts(file_id: int, facts: Facts) -> list[tuple[int, str, int, int]]:
     return [
         (file_id, name, known, lines)
-        for known, counts in ((1, facts.ignored), (0, facts.unknown))
+        for known, counts in ((1, facts.ignored_types), (0, facts.unknown_types))
         for name, lines in counts.items()
     ]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class AnchorSettings(msgspec.Struct, frozen=True):
     """How many messages are anchors, and by what they are chosen."""
 
-    anchors_max: int = 5
+    max_anchors: int = 5
     """003-28."""
     importance: ImportanceSettings = ImportanceSettings()
 
@@ -40,4 +40,4 @@ def find_anchors(
         return (has_anchor(message, marker), score, place)
 
     ranked = sorted(range(len(messages)), key=by_rank, reverse=True)
-    return tuple(messages[place] for place in ranked[: max(0, settings.anchors_max)])
+    return tuple(messages[place] for place in ranked[: max(0, settings.max_anchors)])

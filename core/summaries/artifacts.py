@@ -88,7 +88,7 @@ class Artifacts(msgspec.Struct, frozen=True):
 _NOTHING: Final = Artifacts()
 
 
-def artifacts_of(entries: Iterable[Entry], standing: Artifacts = _NOTHING) -> Artifacts:
+def artifacts_of(entries: Iterable[Entry], earlier: Artifacts = _NOTHING) -> Artifacts:
     """Add what a run of entries holds to what stood before it.
 
     Files: the model's tools named them; what was edited comes before what was only read.
@@ -97,10 +97,10 @@ def artifacts_of(entries: Iterable[Entry], standing: Artifacts = _NOTHING) -> Ar
     Todos: what is open by the last calls of the tools for it. Constraints: the person's
     sentences that lay down a rule (compaction.md 4.2, Q8; `stated`).
     """
-    gathering = _Gathering(standing)
+    gathering = _Gathering(earlier)
     for entry in entries:
-        for piece in entry.pieces:
-            gathering.take(piece, entry.line)
+        for piece in entry.parts:
+            gathering.add_piece(piece, entry.line)
     return gathering.artifacts()
 
 
@@ -120,9 +120,9 @@ def input_of(piece: Piece) -> dict[str, Any]:
     return asked if isinstance(asked, dict) else {}
 
 
-def texts_in(asked: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def texts_in(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Give the texts of a tool's input, each with the name of the field that holds it."""
-    waiting: list[tuple[str, Any]] = [("", asked)]
+    waiting: list[tuple[str, Any]] = [("", tool_input)]
     while waiting:
         name, held = waiting.pop()
         if isinstance(held, str):
@@ -144,7 +144,7 @@ class _Gathering:
         self.todos = TodoList(standing.todos)
         self.calls: dict[str, tuple[Piece, int]] = {}
 
-    def take(self, piece: Piece, line: int) -> None:
+    def add_piece(self, piece: Piece, line: int) -> None:
         if piece.kind is PieceKind.TOOL_INPUT:
             self._call(piece, line)
         elif piece.kind is PieceKind.TOOL_RESULT:
@@ -176,7 +176,7 @@ class _Gathering:
     def _call(self, piece: Piece, line: int) -> None:
         asked = input_of(piece)
         if piece.name in TODO_TOOLS:
-            self.todos.call(piece.name, asked, piece.tool_use_id, line)
+            self.todos.apply_call(piece.name, asked, piece.tool_use_id, line)
             return
         used: set[str] = set()
         for key, text in texts_in(asked):
@@ -190,7 +190,7 @@ class _Gathering:
 
     def _result(self, piece: Piece) -> None:
         if piece.name in TODO_TOOLS:
-            self.todos.answered(piece.tool_use_id, piece.text)
+            self.todos.apply_result(piece.tool_use_id, piece.text)
         called = self.calls.pop(piece.tool_use_id or "", None)
         if called and not piece.failed:
             self._touch(*called)

@@ -37,9 +37,9 @@ FRAME_TOKENS: Final = 12
 class Budget(msgspec.Struct, frozen=True):
     """Tokens that a summary may have."""
 
-    tokens: int
+    max_tokens: int
     """Of everything but the person's messages."""
-    prompt_tokens: int = PROMPT_TOKENS
+    max_prompt_tokens: int = PROMPT_TOKENS
     """Of those, besides."""
 
 
@@ -50,7 +50,7 @@ class Summary(msgspec.Struct, frozen=True):
     """Empty where the budget does not even hold its frame."""
     facts: tuple[Fact, ...]
     """That are in it."""
-    left_out: int
+    omitted: int
     """Facts that the budget did not allow."""
     tokens: int
     """Estimated."""
@@ -71,7 +71,7 @@ def sum_up(
     facts: Sequence[Fact],
     template: Template,
     budget: Budget,
-    count: CountTokens = most,
+    estimate: CountTokens = most,
     preface: str = PREFACE,
 ) -> Summary:
     """Choose facts and write them: what weighs least goes first, no budget is exceeded.
@@ -79,23 +79,23 @@ def sum_up(
     Of a person's messages the first always stays, then the newest; what is too long keeps its
     two ends. The same facts give the same text.
     """
-    prompts = [each for each in facts if each.part is Part.PROMPT]
-    others = [each for each in facts if each.part is not Part.PROMPT]
-    chosen = _choose(others, template, budget.tokens, count, preface)
-    if count(render(chosen, template, preface)) > budget.tokens:
+    prompts = [each for each in facts if each.kind is Part.PROMPT]
+    others = [each for each in facts if each.kind is not Part.PROMPT]
+    chosen = _choose(others, template, budget.max_tokens, estimate, preface)
+    if estimate(render(chosen, template, preface)) > budget.max_tokens:
         return Summary("", (), len(facts), 0)
-    said = _choose_prompts(prompts, budget.prompt_tokens, count)
-    whole = budget.tokens + budget.prompt_tokens
-    while said and count(render([*chosen, *said], template, preface)) > whole:
+    said = _choose_prompts(prompts, budget.max_prompt_tokens, estimate)
+    whole = budget.max_tokens + budget.max_prompt_tokens
+    while said and estimate(render([*chosen, *said], template, preface)) > whole:
         said.pop(1 if len(said) > 1 else 0)
     kept = sorted([*chosen, *said], key=_order(facts))
     text = render(kept, template, preface)
-    return Summary(text, tuple(kept), len(facts) - len(kept), count(text))
+    return Summary(text, tuple(kept), len(facts) - len(kept), estimate(text))
 
 
 def _order(facts: Sequence[Fact]) -> Callable[[Fact], int]:
-    places = {(each.part, each.key): place for place, each in enumerate(facts)}
-    return lambda each: places[each.part, each.key]
+    places = {(each.kind, each.key): place for place, each in enumerate(facts)}
+    return lambda each: places[each.kind, each.key]
 
 
 def _choose(
@@ -104,16 +104,16 @@ def _choose(
     left = tokens - count(preface)
     chosen: list[Fact] = []
     begun: set[object] = set()
-    sections = {part: each.title for each in template.sections for part in each.parts}
+    sections = {part: each.title for each in template.sections for part in each.kinds}
     for each in sorted(facts, key=lambda one: -one.weight):
         cost = count("\n".join(["", *written([each])]))
-        if each.part not in begun:
-            cost += count(f"\n{HEADS[each.part]}")
-        title = sections[each.part]
+        if each.kind not in begun:
+            cost += count(f"\n{HEADS[each.kind]}")
+        title = sections[each.kind]
         cost += 0 if title in begun else FRAME_TOKENS
         if cost <= left:
             left -= cost
-            begun |= {each.part, title}
+            begun |= {each.kind, title}
             chosen.append(each)
     # What parts have together can differ by a token or two from what each has alone.
     while chosen and count(render(chosen, template, preface)) > tokens:

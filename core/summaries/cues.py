@@ -42,17 +42,17 @@ _END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]|\n")
 _MARKS: Final = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+$")
 
 
-def sentences_with(cue: re.Pattern[str], text: str) -> Iterator[str]:
+def sentences_with(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     """Give the sentences of a text that hold a cue, in their order, each once; code is left out.
 
     White space is made one space, and the marks of a list or a heading are taken off.
     """
-    if not cue.search(text):
+    if not pattern.search(text):
         return
     if "```" in text:
         text = _FENCED.sub("\n", text)
     done = 0
-    for found in cue.finditer(text):
+    for found in pattern.finditer(text):
         if found.start() < done:
             continue
         begin, done = _around(text, found.start(), found.end())

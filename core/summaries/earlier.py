@@ -33,7 +33,7 @@ def earlier_facts(history: Sequence[Entry]) -> tuple[Fact, ...]:
     """
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]
-        text = next((each.text for each in entry.pieces if each.kind is PieceKind.SUMMARY), None)
+        text = next((each.text for each in entry.parts if each.kind is PieceKind.SUMMARY), None)
         if text is None:
             continue
         is_all = not any(each.role for each in history[:place] if each.offset < entry.offset)

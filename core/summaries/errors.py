@@ -39,15 +39,15 @@ _SAYS_SO: Final = re.compile(
 class Mishap(msgspec.Struct, frozen=True):
     """A call that failed, and how it ended."""
 
-    what: str
+    call: str
     """The tool and what it was called with, one line."""
-    signature: str
+    error_line: str
     """The line of its result that says what failed."""
     line: int
     """Of the result, from 1."""
-    fixed_line: int | None = None
+    resolved_line: int | None = None
     """Where the same went well; None where it did not since."""
-    changed: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
     """Files that were changed in between."""
 
 
@@ -62,7 +62,7 @@ def mishaps(entries: Iterable[Entry]) -> tuple[Mishap, ...]:
     subjects: dict[tuple[str, str], set[str]] = {}
     changes: list[tuple[int, str]] = []
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.TOOL_INPUT:
                 asked[piece.tool_use_id] = piece
             elif piece.kind is PieceKind.TOOL_RESULT:
@@ -82,7 +82,7 @@ def mishaps(entries: Iterable[Entry]) -> tuple[Mishap, ...]:
                     since = {path: None for at, path in changes if at > failed.line}
                     last = tuple(since)[-FIXED_BY:]
                     found[key] = msgspec.structs.replace(
-                        failed, fixed_line=entry.line, changed=last
+                        failed, resolved_line=entry.line, changed_files=last
                     )
                     del subjects[key]
     return tuple(found.values())
@@ -97,11 +97,11 @@ def signature_of(text: str) -> str:
 
 def say(mishap: Mishap) -> str:
     """Say what failed, and how it ended."""
-    said = f"{mishap.what}: {mishap.signature}"
-    if mishap.fixed_line is None:
+    said = f"{mishap.call}: {mishap.error_line}"
+    if mishap.resolved_line is None:
         return f"{said} → still open"
-    by = f" after changes to {', '.join(mishap.changed)}" if mishap.changed else ""
-    return f"{said} → went well at line {mishap.fixed_line}{by}"
+    by = f" after changes to {', '.join(mishap.changed_files)}" if mishap.changed_files else ""
+    return f"{said} → went well at line {mishap.resolved_line}{by}"
 
 
 def _called(call: Piece) -> str:

@@ -46,7 +46,7 @@ QUOTED: Final = frozenset({Part.WRITTEN, Part.PROMPT, Part.ANCHOR, Part.EARLIER}
 class Fact(msgspec.Struct, frozen=True):
     """One thing that is kept."""
 
-    part: Part
+    kind: Part
     text: str
     """As it is said; a quoted one word for word."""
     key: str
@@ -57,10 +57,10 @@ class Fact(msgspec.Struct, frozen=True):
     """How much it matters, 0..1: what weighs least goes first."""
 
 
-def fact(part: Part, text: str, line: int, weight: float, key: str | None = None) -> Fact:
+def fact(kind: Part, text: str, line: int, weight: float, key: str | None = None) -> Fact:
     """Make a fact; what is no quote is made one line."""
-    said = text if part in QUOTED else one_line(text)
-    return Fact(part, said, key if key is not None else said, line, weight)
+    said = text if kind in QUOTED else one_line(text)
+    return Fact(kind, said, key if key is not None else said, line, weight)
 
 
 def one_line(text: str, chars: int = ITEM_CHARS) -> str:
@@ -81,5 +81,5 @@ def merge(older: Iterable[Fact], newer: Iterable[Fact]) -> tuple[Fact, ...]:
     """
     found: dict[tuple[Part, str], Fact] = {}
     for each in (*older, *newer):
-        found[each.part, each.key] = each
+        found[each.kind, each.key] = each
     return tuple(found.values())

@@ -28,7 +28,7 @@ def failing_files(entries: Iterable[Entry], paths: Iterable[str]) -> frozenset[s
     """
     asked: dict[str | None, tuple[str, str]] = {}
     results: list[tuple[Piece, tuple[str, str]]] = []
-    for piece in (piece for entry in entries for piece in entry.pieces):
+    for piece in (piece for entry in entries for piece in entry.parts):
         if piece.kind is PieceKind.TOOL_INPUT:
             asked[piece.tool_use_id] = (piece.name, piece.text)
         elif piece.kind is PieceKind.TOOL_RESULT:

@@ -48,13 +48,13 @@ class FileState(msgspec.Struct, frozen=True):
     """Of the last touch, from 1."""
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """It is not as it was."""
         return bool(self.edits or self.writes or self.created or self.deleted)
 
 
 def index_files(
-    entries: Iterable[Entry], standing: Iterable[FileState] = ()
+    entries: Iterable[Entry], earlier: Iterable[FileState] = ()
 ) -> tuple[FileState, ...]:
     """List the files that were touched, changed ones first, then the newest.
 
@@ -62,10 +62,10 @@ def index_files(
     off). A file is deleted by a shell's `rm` that names it, until it is written again.
     Source: compaction.md 4.2, Q7.
     """
-    files = {each.path: each for each in standing}
+    files = {each.path: each for each in earlier}
     calls: dict[str, tuple[Piece, int]] = {}
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.TOOL_INPUT:
                 calls[piece.tool_use_id or f"line {entry.line}"] = piece, entry.line
             elif piece.kind is PieceKind.TOOL_RESULT:
@@ -74,7 +74,7 @@ def index_files(
                     _take(files, *asked, piece.text)
     for call, line in calls.values():
         _take(files, call, line, "")
-    return tuple(sorted(files.values(), key=lambda use: (not use.changed, -use.line, use.path)))
+    return tuple(sorted(files.values(), key=lambda use: (not use.is_changed, -use.line, use.path)))
 
 
 def say(state: FileState) -> str:

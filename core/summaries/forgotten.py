@@ -89,7 +89,10 @@ def counts_of(artifacts: Artifacts) -> Counts:
 
 
 def divide(
-    before: Artifacts, summary: str, kept: Iterable[Entry], attached: Iterable[Entry] = ()
+    before: Artifacts,
+    summary: str,
+    kept_entries: Iterable[Entry],
+    attached_entries: Iterable[Entry] = (),
 ) -> tuple[Artifacts, Artifacts]:
     """Divide what stood before a compaction into what is still there and what is lost.
 
@@ -101,9 +104,9 @@ def divide(
     its names and words stand together (`Mentions.has_sentence`), in the summary or in what
     was said in the kept messages: a tool's result says nothing.
     """
-    still = tuple(kept)
-    pieces = [piece for entry in still for piece in entry.pieces]
-    more = [piece for entry in attached for piece in entry.pieces]
+    still = tuple(kept_entries)
+    pieces = [piece for entry in still for piece in entry.parts]
+    more = [piece for entry in attached_entries for piece in entry.parts]
     everything = Mentions(
         [summary, *(text for piece in (*pieces, *more) for text in _texts_of(piece))]
     )

@@ -81,21 +81,21 @@ class Source(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     """All that was ever in the context (`history`), what stays in it too."""
-    kept: frozenset[int] = frozenset()
+    kept_offsets: frozenset[int] = frozenset()
     """Offsets of the lines that stay word for word: their messages are not said twice."""
-    transcript: str = ""
+    transcript_path: str = ""
     """Path of the file that still holds all of it."""
-    anchors: AnchorSettings = AnchorSettings()
+    anchor_settings: AnchorSettings = AnchorSettings()
 
 
-def gather(source: Source, earlier: Sequence[Fact] = ()) -> tuple[Fact, ...]:
+def gather(source: Source, previous_facts: Sequence[Fact] = ()) -> tuple[Fact, ...]:
     """Take all facts from a conversation; those of an earlier summary are merged, not summed up.
 
     The state of files, todos, errors and running things is the one at the end, the kept tail's
     doings in it: nothing is listed as open that the tail finishes (compaction.md 4.2, Q13).
     """
     entries = source.entries
-    away = [entry for entry in entries if entry.offset not in source.kept]
+    away = [entry for entry in entries if entry.offset not in source.kept_offsets]
     said = prompts_of(entries)
     known = artifacts_of(entries)
     found = [
@@ -103,26 +103,26 @@ def gather(source: Source, earlier: Sequence[Fact] = ()) -> tuple[Fact, ...]:
         *prompts_of(away),
         *constraints_of(said),
         *_decisions(known),
-        *_files(entries, earlier),
+        *_files(entries, previous_facts),
         *_errors(entries),
         *_todos(entries),
         *_checks(entries),
         *_running(entries),
-        *_anchored(away, source.anchors),
+        *_anchored(away, source.anchor_settings),
         *_names(away, known),
-        *_next(entries, source.kept, said),
+        *_next(entries, source.kept_offsets, said),
         *_hints(source, away),
     ]
-    return merge(_still(earlier, found), found)
+    return merge(_still(previous_facts, found), found)
 
 
 def _still(earlier: Sequence[Fact], found: Sequence[Fact]) -> list[Fact]:
     """Leave out of an earlier summary what has a state that only the newest list knows."""
     passing = {Part.NEXT, Part.HINT, Part.GOAL}
-    relisted = {each.part for each in found} & {Part.TODO, Part.RUNNING}
-    done = {each.key for each in found if each.part is Part.DONE}
+    relisted = {each.kind for each in found} & {Part.TODO, Part.RUNNING}
+    done = {each.key for each in found if each.kind is Part.DONE}
     return [
-        each for each in earlier if each.part not in passing | relisted and each.key not in done
+        each for each in earlier if each.kind not in passing | relisted and each.key not in done
     ]
 
 
@@ -146,7 +146,7 @@ def _decisions(known: Artifacts) -> list[Fact]:
 
 
 def _files(entries: Sequence[Entry], earlier: Sequence[Fact]) -> list[Fact]:
-    heard = (file_index.heard(each.text, each.line) for each in earlier if each.part is Part.FILE)
+    heard = (file_index.heard(each.text, each.line) for each in earlier if each.kind is Part.FILE)
     states = index_files(entries, [each for each in heard if each])
     return [
         fact(
@@ -155,7 +155,7 @@ def _files(entries: Sequence[Entry], earlier: Sequence[Fact]) -> list[Fact]:
             state.line,
             # All that was changed comes before what was said about it (Q7).
             0.94 - 0.04 * _age(rank, states)
-            if state.changed
+            if state.is_changed
             else 0.7 - _RECENT * _age(rank, states),
             state.path,
         )
@@ -170,8 +170,8 @@ def _errors(entries: Sequence[Entry]) -> list[Fact]:
             Part.ERROR,
             errors.say(each),
             each.line,
-            (0.85 if each.fixed_line is None else 0.65) - _RECENT * _age(rank, found),
-            f"{each.what}: {each.signature}",
+            (0.85 if each.resolved_line is None else 0.65) - _RECENT * _age(rank, found),
+            f"{each.call}: {each.error_line}",
         )
         for rank, each in enumerate(reversed(found))
     ]
@@ -180,13 +180,13 @@ def _errors(entries: Sequence[Entry]) -> list[Fact]:
 def _todo_list(entries: Sequence[Entry]) -> TodoList:
     todos = TodoList()
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.name not in TODO_TOOLS:
                 continue
             if piece.kind is PieceKind.TOOL_INPUT:
-                todos.call(piece.name, input_of(piece), piece.tool_use_id, entry.line)
+                todos.apply_call(piece.name, input_of(piece), piece.tool_use_id, entry.line)
             elif piece.kind is PieceKind.TOOL_RESULT:
-                todos.answered(piece.tool_use_id, piece.text)
+                todos.apply_result(piece.tool_use_id, piece.text)
     return todos
 
 
@@ -215,7 +215,7 @@ def _checks(entries: Sequence[Entry]) -> list[Fact]:
     asked: dict[str | None, str] = {}
     last: dict[str, Fact] = {}
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.TOOL_INPUT and piece.name in SHELLS:
                 asked[piece.tool_use_id] = str(input_of(piece).get("command") or "")
             elif piece.kind is PieceKind.TOOL_RESULT and piece.tool_use_id in asked:
@@ -231,7 +231,7 @@ def _checks(entries: Sequence[Entry]) -> list[Fact]:
 
 def _running(entries: Sequence[Entry]) -> list[Fact]:
     return [
-        fact(Part.RUNNING, f"{job.kind} {job.job_id}: {job.what}", job.line, 0.98, job.job_id)
+        fact(Part.RUNNING, f"{job.kind} {job.job_id}: {job.task}", job.line, 0.98, job.job_id)
         for job in running_jobs(entries)
     ]
 
@@ -242,10 +242,10 @@ def _anchored(away: Sequence[Entry], settings: AnchorSettings) -> list[Fact]:
     own = [
         message
         for message in messages_of(list(away))
-        if any(piece.kind is PieceKind.TEXT and piece.text.strip() for piece in message.pieces)
+        if any(piece.kind is PieceKind.TEXT and piece.text.strip() for piece in message.parts)
     ]
     for message in find_anchors(own, settings):
-        said = "\n".join(each.text for each in message.pieces if each.kind in SPOKEN).strip()
+        said = "\n".join(each.text for each in message.parts if each.kind in SPOKEN).strip()
         score = score_message(message, settings.importance)
         line = message.entries[0].line
         text = said if len(said) <= ANCHOR_CHARS else f"…{said[-ANCHOR_CHARS:]}"
@@ -266,7 +266,7 @@ def _names(away: Sequence[Entry], known: Artifacts) -> list[Fact]:
     secrets: set[str] = set()
     for entry in away:
         found: dict[str, bool] = {}
-        for piece in entry.pieces:
+        for piece in entry.parts:
             text = f"{piece.path or ''}\n{_said(piece)}"
             secrets |= secrets_in(text)
             for thing in things_in(text, words_of(text)):
@@ -294,7 +294,7 @@ def _named_by_work(away: Sequence[Entry]) -> frozenset[str]:
     """Find what was defined or edited, what failed, and what the person named."""
     found: set[str] = set()
     for entry in away:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.PROMPT:
                 found.update(_things(said_in(piece.text)))
             elif piece.kind is PieceKind.TOOL_RESULT and piece.failed:
@@ -323,7 +323,7 @@ def _next(entries: Sequence[Entry], kept: frozenset[int], prompts: Sequence[Fact
     """Name the next step; quote the last words where they do not stand in the kept tail."""
     todos = _todo_list(entries).open
     words = _last_words(entries, kept)
-    has_spoken = any(piece.kind is PieceKind.TEXT for entry in entries for piece in entry.pieces)
+    has_spoken = any(piece.kind is PieceKind.TEXT for entry in entries for piece in entry.parts)
     if has_spoken and not words and not todos:
         # The kept tail says it itself.
         return []
@@ -336,7 +336,7 @@ def _last_words(entries: Sequence[Entry], kept: frozenset[int]) -> list[Fact]:
     spoken = [
         (entry, piece)
         for entry in entries
-        for piece in entry.pieces
+        for piece in entry.parts
         if piece.kind is PieceKind.TEXT and piece.text.strip()
     ]
     if not spoken or spoken[-1][0].offset in kept:
@@ -348,11 +348,11 @@ def _last_words(entries: Sequence[Entry], kept: frozenset[int]) -> list[Fact]:
 
 
 def _hints(source: Source, away: Sequence[Entry]) -> list[Fact]:
-    if not source.transcript or not away:
+    if not source.transcript_path or not away:
         return []
     first, last = min(each.line for each in away), max(each.line for each in away)
     said = (
-        f"All that was removed is still in {source.transcript}, lines {first} to {last}, one JSON"
+        f"All that was removed is still in {source.transcript_path}, lines {first} to {last}, one JSON"
         " object a line; [L…] names the line of each item. Read there, or read a file again,"
         " before you rely on a detail that is not here."
     )

@@ -45,9 +45,9 @@ class Importance(msgspec.Struct, frozen=True):
 
     score: float
     """0..1."""
-    explicit: bool
-    decision: bool
-    tool_result: bool
+    has_emphasis: bool
+    has_decision: bool
+    has_tool_result: bool
     keyword_density: float
     """0..1."""
 
@@ -87,7 +87,7 @@ def judge_message(message: Message, settings: ImportanceSettings = _DEFAULT) -> 
         message, _EXPLICIT, frozenset({PieceKind.PROMPT})
     )
     decision = _says(message, DECISION, SPOKEN)
-    result = any(piece.kind in _RESULTS for piece in message.pieces)
+    result = any(piece.kind in _RESULTS for piece in message.parts)
     density = min(1.0, _keywords(message) / max(1, settings.keyword_target))
     score = max(
         weights.user_explicit * explicit,
@@ -100,14 +100,14 @@ def judge_message(message: Message, settings: ImportanceSettings = _DEFAULT) -> 
 
 def has_anchor(message: Message, marker: str = ANCHOR_MARKER) -> bool:
     """Say whether a person or the model marked a message as one to keep (003-05)."""
-    return any(marker in piece.text for piece in message.pieces if piece.kind in SPOKEN)
+    return any(marker in piece.text for piece in message.parts if piece.kind in SPOKEN)
 
 
 def _says(message: Message, pattern: re.Pattern[str], kinds: frozenset[PieceKind]) -> bool:
-    return any(pattern.search(piece.text) for piece in message.pieces if piece.kind in kinds)
+    return any(pattern.search(piece.text) for piece in message.parts if piece.kind in kinds)
 
 
 def _keywords(message: Message) -> int:
     return sum(
-        len(_KEYWORDS.findall(piece.text)) for piece in message.pieces if piece.kind in SPOKEN
+        len(_KEYWORDS.findall(piece.text)) for piece in message.parts if piece.kind in SPOKEN
     )

@@ -46,7 +46,7 @@ def hierarchical_summarise(
     template: Template,
     budget: Budget,
     levels: int,
-    count: CountTokens = most,
+    estimate: CountTokens = most,
     preface: str = PREFACE,
 ) -> tuple[Summary, ...]:
     """Give one summary for each level, each in half the budget of the one before (003-20).
@@ -57,8 +57,8 @@ def hierarchical_summarise(
     found: list[Summary] = []
     left = tuple(facts)
     for level in range(max(1, levels)):
-        halved = Budget(budget.tokens >> level, budget.prompt_tokens >> level)
-        made = sum_up(left, template, halved, count, preface)
+        halved = Budget(budget.max_tokens >> level, budget.max_prompt_tokens >> level)
+        made = sum_up(left, template, halved, estimate, preface)
         found.append(made)
         left = made.facts
     return tuple(found)

@@ -59,7 +59,7 @@ def next_step(
 
 def _last_said(entries: Sequence[Entry]) -> tuple[str, int] | None:
     for entry in reversed(entries):
-        for piece in reversed(entry.pieces):
+        for piece in reversed(entry.parts):
             if piece.kind is PieceKind.TEXT and piece.text.strip():
                 return piece.text, entry.line
     return None

@@ -63,7 +63,7 @@ def prompts_of(entries: Iterable[Entry]) -> list[Fact]:
     """Give a person's messages word for word, oldest first, without what the client put in."""
     found: list[Fact] = []
     for entry in entries:
-        said = [piece.text for piece in entry.pieces if piece.kind is PieceKind.PROMPT]
+        said = [piece.text for piece in entry.parts if piece.kind is PieceKind.PROMPT]
         text = _REMINDER.sub("", "\n".join(said)).strip()
         text = command_of(text) or text
         if text and not text.startswith(NOT_A_PERSONS):

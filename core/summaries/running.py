@@ -41,7 +41,7 @@ class Job(msgspec.Struct, frozen=True):
     job_id: str
     kind: str
     """`shell`, or an agent's type."""
-    what: str
+    task: str
     """Its command or its task, one line."""
     line: int
     """Where it was started, from 1."""
@@ -52,7 +52,7 @@ def running_jobs(entries: Iterable[Entry]) -> tuple[Job, ...]:
     asked: dict[str | None, Piece] = {}
     jobs: dict[str, Job] = {}
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.TOOL_INPUT:
                 asked[piece.tool_use_id] = piece
             elif piece.kind in _NOTIFYING and piece.tool_use_id is None:

@@ -34,15 +34,15 @@ _OF_TOOLS: Final = frozenset({Part.ERROR, Part.DONE})
 class Choice(msgspec.Struct, frozen=True):
     """Which facts a summary is chosen from."""
 
-    left_out: frozenset[Part] = frozenset()
+    excluded_kinds: frozenset[Part] = frozenset()
     levels: int = 1
     """Summaries of summaries: each has half the budget of the one before (003-20)."""
 
-    def of(self, facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    def select(self, facts: Sequence[Fact]) -> tuple[Fact, ...]:
         """Give the facts that may be in it."""
-        return tuple(each for each in facts if each.part not in self.left_out)
+        return tuple(each for each in facts if each.kind not in self.excluded_kinds)
 
-    def sum_up(
+    def build_summary(
         self,
         facts: Sequence[Fact],
         template: Template,
@@ -51,7 +51,7 @@ class Choice(msgspec.Struct, frozen=True):
     ) -> Summary:
         """Choose and write; the last of the levels is the summary."""
         *_, last = hierarchical_summarise(facts, template, budget, self.levels, preface=preface)
-        return replace(last, left_out=len(facts) - len(last.facts))
+        return replace(last, omitted=len(facts) - len(last.facts))
 
 
 EVERYTHING: Final = Choice()
@@ -63,16 +63,16 @@ class SummarySettings(msgspec.Struct, frozen=True):
     template: Template = FOUR
     budget: Budget | None = None
     """None for 8 % of what leaves, 12,000 tokens at the most (compaction.md 7.5)."""
-    keep: int = KEEP
+    keep_messages: int = KEEP
     """Messages (`compact.preserve_recent`)."""
     model: str = CHEAP
     max_words: int = MOST_WORDS
     """That a model is asked for."""
-    is_cached: bool = True
+    use_cache: bool = True
     timeout_s: float = 60.0
-    choice: Choice = EVERYTHING
+    selection: Choice = EVERYTHING
 
-    def model_of(self, session_model: str | None) -> str:
+    def resolve_model(self, session_model: str | None) -> str:
         """Name the model that is meant; `session_model` is that of the session."""
         if self.model == CHEAP:
             return CHEAP_MODEL
@@ -87,14 +87,14 @@ def summary_settings(policy: Policy) -> SummarySettings:
     left_out = set() if policy.flag("summary.preserve_decisions") else {Part.DECISION}
     if not policy.flag("summary.preserve_tool_results"):
         left_out |= _OF_TOOLS
-    keep = policy.whole("compact.preserve_recent")
+    keep = policy.integer("compact.preserve_recent")
     return SummarySettings(
         template=template_of(policy.text("summary.template")),
         budget=Budget(size) if isinstance(size, int) else None,
-        keep=KEEP if keep is None else keep,
+        keep_messages=KEEP if keep is None else keep,
         model=policy.text("summary.model"),
-        max_words=policy.whole("summary.max_words") or MOST_WORDS,
-        is_cached=policy.flag("summary.cache"),
-        timeout_s=float(policy.whole("compact.timeout_s") or 1),
-        choice=Choice(frozenset(left_out), policy.whole("summary.levels") or 1),
+        max_words=policy.integer("summary.max_words") or MOST_WORDS,
+        use_cache=policy.flag("summary.cache"),
+        timeout_s=float(policy.integer("compact.timeout_s") or 1),
+        selection=Choice(frozenset(left_out), policy.integer("summary.levels") or 1),
     )

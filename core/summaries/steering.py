@@ -68,15 +68,15 @@ class Running(msgspec.Struct, frozen=True):
 
 
 def essentials(
-    standing: Artifacts, failing: Collection[str], running: Iterable[Running]
+    artifacts: Artifacts, failing_files: Collection[str], running: Iterable[Running]
 ) -> tuple[Item, ...]:
     """List what must survive, the most useful first: the first of each kind, then the second."""
-    files = sorted(standing.files, key=lambda use: use.path not in failing)
+    files = sorted(artifacts.files, key=lambda use: use.path not in failing_files)
     kinds = [
-        [Item(Kind.CONSTRAINT, _quote(said.text), said.text) for said in standing.constraints],
+        [Item(Kind.CONSTRAINT, _quote(said.text), said.text) for said in artifacts.constraints],
         [
             Item(Kind.TODO, f"[{todo.status}] {_quote(todo.text)}", todo.text)
-            for todo in standing.todos
+            for todo in artifacts.todos
         ],
         [
             Item(
@@ -84,25 +84,28 @@ def essentials(
             )
             for each in running
         ],
-        [Item(Kind.FILE, f"{use.path} ({state_of(use, failing)})", use.path) for use in files],
-        [Item(Kind.DECISION, _quote(said.text), said.text) for said in standing.decisions],
+        [
+            Item(Kind.FILE, f"{use.path} ({state_of(use, failing_files)})", use.path)
+            for use in files
+        ],
+        [Item(Kind.DECISION, _quote(said.text), said.text) for said in artifacts.decisions],
     ]
     return tuple(items[rank] for rank in range(EACH) for items in kinds if rank < len(items))
 
 
-def state_of(use: FileUse, failing: Collection[str]) -> str:
+def state_of(use: FileUse, failing_files: Collection[str]) -> str:
     """Say what was done to a file, and whether something fails with it."""
     done = [("created or rewritten", use.writes), ("edited", use.edits), ("read", use.reads)]
     said = [f"{what} {count}×" if count > 1 else what for what, count in done if count]
-    return ", ".join(said + (["failing"] if use.path in failing else [])) or "touched"
+    return ", ".join(said + (["failing"] if use.path in failing_files else [])) or "touched"
 
 
-def within(items: Iterable[Item], budget: int, head: str) -> tuple[Item, ...]:
+def within(items: Iterable[Item], budget: int, heading: str) -> tuple[Item, ...]:
     """Choose as many items as the budget allows, in their order; a smaller one may still fit.
 
     In tokens that no model's estimate is above. All heads are counted, needed or not.
     """
-    left = budget - most_tokens("\n".join([head, *_HEADS.values(), ""]))
+    left = budget - most_tokens("\n".join([heading, *_HEADS.values(), ""]))
     chosen = []
     for item in items:
         tokens = tokens_of(item)
@@ -117,11 +120,11 @@ def tokens_of(item: Item) -> int:
     return most_tokens(_line(item))
 
 
-def words(items: Sequence[Item], head: str) -> str:
+def words(items: Sequence[Item], heading: str) -> str:
     """Write items below their heads; nothing where there is none."""
     if not items:
         return ""
-    lines = [head]
+    lines = [heading]
     for kind in Kind:
         own = [_line(item).rstrip("\n") for item in items if item.kind is kind]
         lines += [_HEADS[kind], *own] if own else []

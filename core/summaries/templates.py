@@ -19,8 +19,8 @@ class Section(msgspec.Struct, frozen=True):
     """A heading, and what stands below it."""
 
     title: str
-    parts: tuple[Part, ...]
-    asks: str
+    kinds: tuple[Part, ...]
+    instructions: str
     """What a model is told to write here."""
 
 

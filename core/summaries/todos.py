@@ -49,7 +49,7 @@ class TodoList:
         """What is done or given up, as far as the newest list still holds it."""
         return tuple(todo for todo in self._todos.values() if todo.status in DONE)
 
-    def call(self, tool: str, asked: dict[str, Any], call_id: str | None, line: int) -> None:
+    def apply_call(self, tool: str, asked: dict[str, Any], call_id: str | None, line: int) -> None:
         """Take in a call; what is of another form than any client's says nothing."""
         if tool == "TodoWrite" and isinstance(asked.get("todos"), list):
             self._write([each for each in asked["todos"] if isinstance(each, dict)], line)
@@ -60,7 +60,7 @@ class TodoList:
         elif tool == "TaskUpdate":
             self._update(asked, line)
 
-    def answered(self, call_id: str | None, text: str) -> None:
+    def apply_result(self, call_id: str | None, text: str) -> None:
         """Learn from its result the number of a task that was made."""
         found = _CREATED.match(text)
         if found and call_id in self._todos:

@@ -33,11 +33,11 @@ class Flaw(msgspec.Struct, frozen=True):
 
     check: str
     """`empty`, `longer`, `artifacts`, `constraints`, `stale` or `contaminated`."""
-    why: str
+    reason: str
 
 
 def flaws(
-    text: str, tokens: int, source_tokens: int, facts: Iterable[Fact], least: float = 1.0
+    text: str, tokens: int, source_tokens: int, facts: Iterable[Fact], min_share: float = 1.0
 ) -> tuple[Flaw, ...]:
     """Say what is wrong with a summary of these facts; nothing where it may be used.
 
@@ -56,7 +56,7 @@ def flaws(
         ("constraints", _constraints_said(known, said)),
     ):
         there = sum(wanted)
-        if wanted and there < least * len(wanted):
+        if wanted and there < min_share * len(wanted):
             found.append(Flaw(check, f"{there} of {len(wanted)} are named"))
     return (*found, *_stale(text, known), *_contaminated(text))
 
@@ -64,20 +64,20 @@ def flaws(
 def missing_from(text: str, facts: Sequence[Fact]) -> tuple[Fact, ...]:
     """Give the facts that a model's words do not hold; quotes and states are always among them."""
     said = Mentions([text])
-    shared = shared_basenames(each.key for each in facts if each.part is Part.FILE)
+    shared = shared_basenames(each.key for each in facts if each.kind is Part.FILE)
     exact = {Part.PROMPT, Part.TODO, Part.RUNNING, Part.HINT, Part.CONSTRAINT}
     return tuple(
         each
         for each in facts
-        if each.part in exact
-        or (each.part is Part.FILE and not said.has_path(each.key, shared))
-        or (each.part in {Part.ERROR, Part.DONE} and not said.has_sentence(each.key))
+        if each.kind in exact
+        or (each.kind is Part.FILE and not said.has_path(each.key, shared))
+        or (each.kind in {Part.ERROR, Part.DONE} and not said.has_sentence(each.key))
     )
 
 
 def _files_named(facts: Sequence[Fact], said: Mentions) -> list[bool]:
-    shared = shared_basenames(each.key for each in facts if each.part is Part.FILE)
-    changed = [each for each in facts if each.part is Part.FILE and not _only_read(each)]
+    shared = shared_basenames(each.key for each in facts if each.kind is Part.FILE)
+    changed = [each for each in facts if each.kind is Part.FILE and not _only_read(each)]
     return [said.has_path(each.key, shared) for each in changed]
 
 
@@ -88,14 +88,14 @@ def _only_read(each: Fact) -> bool:
 
 def _constraints_said(facts: Sequence[Fact], said: Mentions) -> list[bool]:
     return [
-        said.has_sentence(each.key.strip('"')) for each in facts if each.part is Part.CONSTRAINT
+        said.has_sentence(each.key.strip('"')) for each in facts if each.kind is Part.CONSTRAINT
     ]
 
 
 def _stale(text: str, facts: Sequence[Fact]) -> list[Flaw]:
     """Find what is done and yet listed as open, in a summary whose lists can be read (Q13)."""
-    done = {each.key for each in facts if each.part is Part.DONE}
-    open_ = [each for each in read_back(text) if each.part is Part.TODO and each.key in done]
+    done = {each.key for each in facts if each.kind is Part.DONE}
+    open_ = [each for each in read_back(text) if each.kind is Part.TODO and each.key in done]
     return [Flaw("stale", f"listed as open, and done: {each.key[:80]}") for each in open_]
 
 

@@ -52,10 +52,10 @@ def render(facts: Sequence[Fact], template: Template, preface: str = PREFACE) ->
     """Write facts under a template's headings; sections with nothing in them are left out."""
     by_part: dict[Part, list[Fact]] = {}
     for each in facts:
-        by_part.setdefault(each.part, []).append(each)
+        by_part.setdefault(each.kind, []).append(each)
     lines = [preface]
     for section in template.sections:
-        held = [part for part in section.parts if part in by_part]
+        held = [part for part in section.kinds if part in by_part]
         lines += ["", f"## {section.title}"] if held else []
         for part in held:
             lines += [HEADS[part], *written(by_part[part])]
@@ -65,7 +65,7 @@ def render(facts: Sequence[Fact], template: Template, preface: str = PREFACE) ->
 def written(facts: Iterable[Fact]) -> list[str]:
     """Write the lines of the facts of one part."""
     listed = list(facts)
-    if listed and listed[0].part is Part.NAME:
+    if listed and listed[0].kind is Part.NAME:
         return ["- " + ", ".join(each.text for each in listed)]
     return [line for each in listed for line in _lines(each)]
 
@@ -101,7 +101,7 @@ def read_back(text: str) -> tuple[Fact, ...]:
 
 
 def _lines(each: Fact) -> list[str]:
-    if each.part in QUOTED:
+    if each.kind in QUOTED:
         return [f"- line {each.line}:", *(_QUOTE + line for line in each.text.split("\n"))]
     return [f"- {each.text} [L{each.line}]" if each.line else f"- {each.text}"]
 

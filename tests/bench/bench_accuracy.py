@@ -82,7 +82,7 @@ def print_counters(files: dict[Path, list[bytes]]) -> None:
             context = measured(path, lines[:number])
             if context is None:
                 continue
-            told = context.numbers.counter or 0
+            told = context.token_counts.counter or 0
             ours.append(told - boundary["preTokens"])
             print(f"  {path.stem[:13]}  {boundary['preTokens']:>8,}  counter {told:>8,}")
             answers = list(read_answers(lines[:number]))

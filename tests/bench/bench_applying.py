@@ -46,10 +46,10 @@ def subject_of(path: Path) -> Subject:
         session_id="s",
         transcript=path,
         cwd=None,
-        state=path.parent / STATE,
-        read=read_conversation,
-        held_by=lambda _: None,
-        patience=Patience(idle=0.0, quiet=0.0),
+        state_folder=path.parent / STATE,
+        read_entries=read_conversation,
+        find_holder=lambda _: None,
+        wait_times=Patience(idle_s=0.0, quiet_s=0.0),
     )
 
 
@@ -83,7 +83,7 @@ def verify(path: Path) -> None:
     with reading(before) as file:
         wrong = [
             *verify_lines(path, image(file, plan.operations, AS_IT_IS), plan.operations),
-            *verify_list(subject.read(before), subject.read(path), plan.operations),
+            *verify_list(subject.read_entries(before), subject.read_entries(path), plan.operations),
         ]
     assert wrong == []
 
@@ -91,7 +91,7 @@ def verify(path: Path) -> None:
 def take_back(path: Path) -> None:
     """Take the newest receipt back."""
     subject = subject_of(path)
-    newest = max(Receipts(subject.state).all(), key=lambda each: each.at)
+    newest = max(Receipts(subject.state_folder).all(), key=lambda each: each.at)
     undo(newest.receipt_id, None, subject)
 
 

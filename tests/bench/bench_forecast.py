@@ -92,7 +92,7 @@ def read_fills(shared: Path, scratch: Path) -> Fills:
 
 def strangers(fills: Fills, *asked: str) -> list[str]:
     """List the sessions that have no turn in common with any of these."""
-    own = {row for path in asked for row in fills[path] if not row.compacted}
+    own = {row for path in asked for row in fills[path] if not row.is_compaction}
     return [path for path, rows in fills.items() if own.isdisjoint(rows)]
 
 

@@ -112,7 +112,9 @@ def plan_file_only(path: Path, counter: Estimator) -> Plan:
 
 
 def _plan(path: Path, counter: Estimator, level: Harm) -> Plan:
-    return plan_transcript("s", path, entries_from, counter.of, aim=Aim(level), largest=UNLIMITED)
+    return plan_transcript(
+        "s", path, entries_from, counter.for_model, options=Aim(level), max_bytes=UNLIMITED
+    )
 
 
 def plan_summary(path: Path, counter: Estimator) -> Plan:
@@ -121,7 +123,7 @@ def plan_summary(path: Path, counter: Estimator) -> Plan:
     def make(whole: Whole, _view: View) -> Operation | Refusal:
         return summarise(whole, KEPT_MESSAGES, ELEVEN)
 
-    return plan_whole("s", path, entries_from, counter.of, make, largest=UNLIMITED)
+    return plan_whole("s", path, entries_from, counter.for_model, make, max_bytes=UNLIMITED)
 
 
 PLANS: Final = {"plan": plan, "summary": plan_summary}
@@ -130,7 +132,7 @@ PLANS: Final = {"plan": plan, "summary": plan_summary}
 def counter_of() -> Estimator:
     """Make who counts; its table is loaded, which every command does once."""
     counter = Estimator({})
-    counter.of(made.MODEL).text_tokens("the table is read once, and not for each plan")
+    counter.for_model(made.MODEL).text_tokens("the table is read once, and not for each plan")
     return counter
 
 
@@ -155,9 +157,9 @@ def measure_memory(path: Path, what: str) -> dict[str, float]:
     tracemalloc.start()
     with open_lines(path) as file:
         scan = file.scan()
-        view = read_view(path, file, scan, entries_from, counter.of)
+        view = read_view(path, file, scan, entries_from, counter.for_model)
         index = tracemalloc.get_traced_memory()[0]
-        longest = max(line.length for line in view.lines)
+        longest = max(line.content_bytes for line in view.lines)
     del view, scan
     begin, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()

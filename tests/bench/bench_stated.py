@@ -59,7 +59,7 @@ def spoken(kind: str, paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         for entry in read_conversation(path):
             if not entry.sidechain:
-                for piece in entry.pieces:
+                for piece in entry.parts:
                     if piece.kind in kinds:
                         yield said_in(piece.text) if piece.kind is PieceKind.PROMPT else piece.text
 

@@ -59,7 +59,7 @@ def make(store: Path) -> None:
                 source,
                 TailState(),
                 TailState(offset=9, anchor="x", size=9),
-                Facts(lines=1, texts=texts),
+                Facts(lines=1, summaries=texts),
             )
 
 
@@ -105,7 +105,7 @@ async def until(met: Callable[[], object]) -> None:
 
 def shows(screen: SummariesScreen, words: str) -> bool:
     """Say whether what was searched for is listed."""
-    return screen._listing is not None and screen._listing.wanted.words == words
+    return screen._listing is not None and screen._listing.query.query == words
 
 
 async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:

@@ -91,7 +91,8 @@ class Way(msgspec.Struct, frozen=True):
         tokenizer = tokenizer_of(step.model)
         with measured_as(tokenizer, self.around):
             sides = [
-                count_pieces(pieces, tokenizer, self.count) for pieces in (step.added, step.answer)
+                count_pieces(pieces, tokenizer, self.count)
+                for pieces in (step.added_parts, step.answer_parts)
             ]
         factors = self.by_kind[step.model]
         added, answer = (
@@ -138,15 +139,15 @@ def predict(held_out: Sequence[Step], others: Sequence[Step]) -> list[Predicted]
     found = []
     for step in held_out:
         with measured_as(tokenizer, around):
-            answer = count_pieces(step.answer, tokenizer, ours.count)
-        plain = (_sum(step.added, estimate_tokens), _sum(step.answer, estimate_tokens))
+            answer = count_pieces(step.answer_parts, tokenizer, ours.count)
+        plain = (_sum(step.added_parts, estimate_tokens), _sum(step.answer_parts, estimate_tokens))
         sides = {
             OURS: ours.of(step),
             UNLEARNT: unlearnt.of(step),
             STRANGE: strange.of(step),
             SCALED: (plain[0] * ratio, plain[1] * ratio),
             PLAIN: plain,
-            CHARS: (_sum(step.added, by_chars), _sum(step.answer, by_chars)),
+            CHARS: (_sum(step.added_parts, by_chars), _sum(step.answer_parts, by_chars)),
         }
         known = is_known(step.output_tokens, answer)
         found.append(Predicted(step, known, step.output_tokens, sides))
@@ -156,8 +157,8 @@ def predict(held_out: Sequence[Step], others: Sequence[Step]) -> list[Predicted]
 def _ratios(steps: Iterable[Step]) -> Iterator[float]:
     """Say how many tokens one of tiktoken's is, by step; thoughts are not all in their text."""
     for step in steps:
-        if all(piece.kind is not PieceKind.THINKING for piece in step.answer):
-            plain = _sum((*step.added, *step.answer), estimate_tokens)
+        if all(piece.kind is not PieceKind.THINKING for piece in step.answer_parts):
+            plain = _sum((*step.added_parts, *step.answer_parts), estimate_tokens)
             if plain:
                 yield step.growth / plain
 
@@ -213,7 +214,7 @@ def errors_of_texts(steps: Iterable[Predicted], way: str) -> list[float]:
         abs(sum(each.sides[way]) - each.step.growth) / each.step.growth
         for each in steps
         if each.step.growth > 0
-        and all(piece.kind is not PieceKind.THINKING for piece in each.step.answer)
+        and all(piece.kind is not PieceKind.THINKING for piece in each.step.answer_parts)
     ]
 
 
@@ -222,7 +223,7 @@ def by_prompt(steps: Sequence[Predicted]) -> list[list[Predicted]]:
     turns: list[list[Predicted]] = [[]]
     for each in steps:
         turns[-1].append(each)
-        if any(piece.kind is PieceKind.PROMPT for piece in each.step.added):
+        if any(piece.kind is PieceKind.PROMPT for piece in each.step.added_parts):
             turns.append([])
     return [turn for turn in turns if turn]
 
@@ -240,7 +241,7 @@ def line(name: str, found: dict[str, list[float]]) -> str:
 
 def speed(steps: Sequence[Step]) -> None:
     """Say how fast texts are counted, beside the plain count."""
-    texts = [said(piece)[0] for step in steps for piece in (*step.answer, *step.added)]
+    texts = [said(piece)[0] for step in steps for piece in (*step.answer_parts, *step.added_parts)]
     size = sum(len(text.encode("utf-8", "replace")) for text in texts) / 1e6
     taken = {}
     for name, count in (("plain", estimate_tokens), ("ours", count_text)):

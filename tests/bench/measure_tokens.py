@@ -74,14 +74,14 @@ def rows_of(step: Step) -> list[Row]:
 
     An image's tokens are not known, and the corpus has too few to measure them.
     """
-    if any(piece.media for piece in step.added):
+    if any(piece.media for piece in step.added_parts):
         return []
-    added, answer = features(step.added), features(step.answer)
+    added, answer = features(step.added_parts), features(step.answer_parts)
     known = step.output_tokens > sum(answer[:CALL]) + answer[THOUGHT] + CALL_TOKENS * answer[CALL]
     if not known:
         return [([a + b for a, b in zip(added, answer, strict=True)], step.growth)]
     rows: list[Row] = [(added, step.growth - step.output_tokens)]
-    silent = any(p.kind is PieceKind.THINKING and not p.text for p in step.answer)
+    silent = any(p.kind is PieceKind.THINKING and not p.text for p in step.answer_parts)
     if not silent:
         rows.append((answer, float(step.output_tokens)))
     return [(row, target) for row, target in rows if target > 0]

@@ -67,10 +67,10 @@ class Proved:
 class ApiCounter:
     """Counts a piece as the scripted API does."""
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Count one piece."""
-        text = f"{piece.name}\n{piece.text}" if piece.kind is PieceKind.TOOL_INPUT else piece.text
-        return round(FACTOR * estimate_tokens(text)) + piece.media * MEDIA_TOKENS
+        text = f"{part.name}\n{part.text}" if part.kind is PieceKind.TOOL_INPUT else part.text
+        return round(FACTOR * estimate_tokens(text)) + part.media * MEDIA_TOKENS
 
 
 def subject_of(lab: Lab, path: Path) -> Subject:
@@ -79,10 +79,10 @@ def subject_of(lab: Lab, path: Path) -> Subject:
         session_id=path.stem,
         transcript=path,
         cwd=str(lab.project),
-        state=lab.root / "ours",
-        read=read_conversation,
-        held_by=lambda _session: None,
-        patience=Patience(idle=0.0, quiet=0.0, at_most=0.0),
+        state_folder=lab.root / "ours",
+        read_entries=read_conversation,
+        find_holder=lambda _session: None,
+        wait_times=Patience(idle_s=0.0, quiet_s=0.0, max_wait_s=0.0),
     )
 
 
@@ -105,7 +105,7 @@ def resume(
         if entry.offset >= size and entry.type == "assistant" and entry.model != SYNTHETIC
     )
     # Which line is its newest the client may write down again only after the answer.
-    stale = {entry.offset for entry in entries if entry.leaf and entry.offset < size}
+    stale = {entry.offset for entry in entries if entry.leaf_uuid and entry.offset < size}
     known = [each for each in entries if each.offset < answer and each.offset not in stale]
     sent = _sent_to(model, known)
     messages = asked["body"]["messages"]
@@ -149,7 +149,7 @@ def _sent_to(model: str, entries: list[Entry]) -> list[Entry]:
         entry
         for entry in project(entries)
         if not is_of_another(entry, model)
-        or any(piece.kind is not PieceKind.THINKING for piece in entry.pieces)
+        or any(piece.kind is not PieceKind.THINKING for piece in entry.parts)
     ]
 
 
@@ -166,7 +166,7 @@ def nameless(block: str) -> str:
 def tokens_of(entries: list[Entry]) -> int:
     """Count entries as the scripted API does."""
     counter = ApiCounter()
-    return sum(counter.tokens(piece) for entry in entries for piece in entry.pieces)
+    return sum(counter.tokens(piece) for entry in entries for piece in entry.parts)
 
 
 def _model_of(entries: list[Entry]) -> str:

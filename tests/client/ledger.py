@@ -163,7 +163,7 @@ class Judge:
                 known = self._known[resumed]
                 told = start["context_tokens"] - known.output_tokens
                 self._ledger.same("resume hook", known.context.tokens, told)
-                hook = known.context.numbers.hook
+                hook = known.context.token_counts.hook
                 self._ledger.same("hook's context_tokens", hook, start["context_tokens"])
 
     def _agents(self, view: View) -> None:
@@ -179,7 +179,9 @@ class Judge:
             stop = stops.get(agent.agent_id)
             if stop and own[-1] is answered[-1]:
                 self._ledger.same("agent's type", agent.agent_type, stop["agent_type"])
-                self._ledger.same("agent's words", agent.reply, stop["last_assistant_message"])
+                self._ledger.same(
+                    "agent's words", agent.last_message, stop["last_assistant_message"]
+                )
                 self._ledger.same("agent's end", agent.status, AgentStatus.COMPLETED)
 
     def _totals(self, view: View, turn: Turn | None, resumed: str | None) -> None:

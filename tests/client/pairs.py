@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
+NEWEST: Final = Protection(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that the work of a few prompts may be taken out."""
 
 _JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
@@ -79,10 +79,10 @@ def aim_of(strategy: str) -> Aim:
 class Counter:
     """Counts as the scripted API does, but without its factor: no sum is rounded."""
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Count one piece."""
-        text = f"{piece.name}\n{piece.text}" if piece.kind is PieceKind.TOOL_INPUT else piece.text
-        return _said(text) + piece.media * MEDIA_TOKENS
+        text = f"{part.name}\n{part.text}" if part.kind is PieceKind.TOOL_INPUT else part.text
+        return _said(text) + part.media * MEDIA_TOKENS
 
 
 def tokens_sent(body: Json) -> int:
@@ -156,7 +156,7 @@ class Day:
             self.path,
             read_conversation,
             lambda _model: Counter(),
-            aim=aim_of(strategy),
+            options=aim_of(strategy),
             protection=NEWEST,
         )
         refused = tuple(each for each in plan.refused if each.check != "futile")
@@ -218,7 +218,7 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
     if plan.harm is Harm.FILE_ONLY:
         assert said == 0, pair
         same = project(read_conversation(edited))[: len(listed)]
-        assert [each.pieces for each in same] == [each.pieces for each in listed], pair
+        assert [each.parts for each in same] == [each.parts for each in listed], pair
         assert blocks_sent(after) == blocks_sent(before), pair
     tail = edited.read_bytes().removeprefix(left)
     _undo(receipt, day, edited)

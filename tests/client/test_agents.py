@@ -41,7 +41,7 @@ def test_agents_in_the_background(lab: Lab, judge: Judge) -> None:
         assert (agent.context.tokens, agent.context.state) == (tokens, ContextState.MEASURED)
         assert agent.tool_uses == tools
         assert agent.result is not None
-        assert (agent.result.text, agent.reply) == (text, text)
+        assert (agent.result.text, agent.last_message) == (text, text)
 
 
 def test_one_that_its_parent_waits_for(lab: Lab, judge: Judge) -> None:
@@ -57,7 +57,7 @@ def test_one_that_its_parent_waits_for(lab: Lab, judge: Judge) -> None:
     agent = by_type(lab)["worker"]
     assert (agent.status, agent.description) == (AgentStatus.COMPLETED, "Build it")
     assert agent.result is not None
-    assert agent.result.text == agent.reply
+    assert agent.result.text == agent.last_message
 
 
 def test_one_that_the_api_refuses(lab: Lab, judge: Judge) -> None:

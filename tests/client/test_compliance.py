@@ -56,8 +56,8 @@ def delegate(lab: Lab, kind: str, *says: str) -> Turn:
 
 def ruled(lab: Lab) -> tuple[Agent, Ruling]:
     (agent,) = lab.ctxtop().agents
-    assert agent.ruling is not None
-    return agent, agent.ruling
+    assert agent.compliance is not None
+    return agent, agent.compliance
 
 
 def lines_of(lab: Lab, agent: Agent) -> list[Json]:
@@ -115,7 +115,7 @@ def test_one_that_complies_costs_no_request_more(worker: Lab) -> None:
     turn = delegate(worker, "worker", GOOD)
     agent, ruling = ruled(worker)
     assert ruling.verdict is Verdict.COMPLIANT
-    assert (ruling.blocked, ruling.origin) == (False, Origin.FINAL_ASSISTANT)
+    assert (ruling.blocked, ruling.marker_location) == (False, Origin.FINAL_ASSISTANT)
     assert len(requests_of(turn, agent)) == 1
     assert feedback(worker, agent) == []
 
@@ -144,7 +144,11 @@ def test_the_skills_text_alone_passes_a_grep_and_not_the_verdict(lab: Lab) -> No
     delegate(lab, "worker", BAD)
     agent, ruling = ruled(lab)
     assert ruling.verdict is Verdict.NON_COMPLIANT
-    assert (ruling.origin, ruling.grep, ruling.disagrees) == (Origin.SKILL_TEXT, True, True)
+    assert (ruling.marker_location, ruling.grep_passes, ruling.grep_was_wrong) == (
+        Origin.SKILL_TEXT,
+        True,
+        True,
+    )
     text = "\n".join(map(json.dumps, lines_of(lab, agent)))
     assert "[COMPRESSED]" in text
 

@@ -73,10 +73,10 @@ def asked(lab: Lab, session_id: str, more: tuple[str, ...] = ()) -> ContextRepor
 class LabTokens:
     """The tokenizer of the scripted API, but for its factor, which the totals tell."""
 
-    def tokens(self, piece: Piece) -> int:
+    def tokens(self, part: Piece) -> int:
         """Count a piece."""
-        called = f"{piece.name} " if piece.kind is PieceKind.TOOL_INPUT else ""
-        return estimate_tokens(called + piece.text)
+        called = f"{part.name} " if part.kind is PieceKind.TOOL_INPUT else ""
+        return estimate_tokens(called + part.text)
 
 
 def ours(lab: Lab, session_id: str) -> Composition:
@@ -143,7 +143,7 @@ def test_a_session_with_tools(lab: Lab) -> None:
     found = ours(lab, turn.session_id)
     compare("tools", found, report)
     agree(found, bare(lab, turn.session_id))
-    reads = [item for item in found.largest if item.what == f"Read {file}"]
+    reads = [item for item in found.largest if item.name == f"Read {file}"]
     assert len(reads) == 2
     assert sum(item.superseded is not None for item in reads) == 1
 

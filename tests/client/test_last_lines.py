@@ -52,7 +52,7 @@ def test_the_client_goes_on_in_the_fork(lab: Lab, tmp_path: Path, end: bytes) ->
             path,
             read_conversation,
             lambda _: ApiCounter(),
-            aim=Aim(Harm.MASKED),
+            options=Aim(Harm.MASKED),
             protection=NEWEST,
         )
     )

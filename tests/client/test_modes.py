@@ -182,7 +182,7 @@ def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -
         path,
         read_conversation,
         lambda _model: ApiCounter(),
-        aim=Aim(Harm.MASKED),
+        options=Aim(Harm.MASKED),
         protection=NEWEST,
     )
     plan = worth_it(planned)

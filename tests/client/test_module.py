@@ -78,7 +78,7 @@ def test_what_is_pushed_is_what_the_api_counted(lab: Lab, judge: Judge, model: s
     assert (len(rows), len(turns)) == (3, 3)
     with closing(open_reader(lab.store)) as db:
         found = compare(log_queries.compared(db))
-    assert (found.equal, found.untold, found.different) == (1, 0, ())
+    assert (found.equal, found.not_comparable, found.different) == (1, 0, ())
 
 
 def test_a_run_without_a_screen_pushes_too(lab: Lab, judge: Judge) -> None:

@@ -30,9 +30,9 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
 
     session = lab.ctxtop().sessions[screen.session_id]
     assert session.status is Status.WAITING
-    assert session.doing is not None
-    assert session.doing.kind is DoingKind.PERSON
-    assert session.doing.detail.startswith("ExitPlanMode: # The plan")
+    assert session.activity is not None
+    assert session.activity.kind is DoingKind.PERSON
+    assert session.activity.detail.startswith("ExitPlanMode: # The plan")
 
     def approved() -> bool:
         screen.press("Enter")
@@ -43,7 +43,7 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
     screen.settle()
     store = lab.root / "plan.db"
     session = lab.ctxtop(store).sessions[screen.session_id]
-    assert session.doing is None
+    assert session.activity is None
     with closing(open_reader(store)) as db:
         (row,) = queries.summaries(db)
     assert (row.kind, row.text) == ("plan", PLAN.replace(r"\n", "\n"))
@@ -60,10 +60,10 @@ def test_a_tool_in_flight_is_named(lab: Lab) -> None:
         return '"name":"Bash"' in written
 
     screen.until(is_called, "the call")
-    doing = lab.ctxtop().sessions[screen.session_id].doing
+    doing = lab.ctxtop().sessions[screen.session_id].activity
     assert doing is not None
     assert (doing.kind, doing.what) == (DoingKind.TOOL, "Bash")
     assert "sleep 6" in doing.detail
     screen.settle()
-    doing = lab.ctxtop().sessions[screen.session_id].doing
+    doing = lab.ctxtop().sessions[screen.session_id].activity
     assert doing is None

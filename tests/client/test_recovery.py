@@ -205,15 +205,15 @@ def emptied(lab: Lab, talk: str, model: str) -> str:
 def mended(lab: Lab, path: Path, step: Step) -> Recovery:
     """Mend a session by one step alone, in a fork."""
     at_once = RetrySettings(initial_ms=0)
-    settings = RecoverySettings(order=(step,), aggressive=True, cooldown_ms=0, retry=at_once)
+    settings = RecoverySettings(step_order=(step,), aggressive=True, cooldown_ms=0, retry=at_once)
     wanted = Wanted(
-        subject=subject_of(lab, path),
+        target=subject_of(lab, path),
         settings=settings,
         counter_of=lambda _model: ApiCounter(),
         window_tokens=None,
         reserve_tokens=0,
         confirmed=frozenset({Step.REVERT}),
-        keep=4,
+        keep_messages=4,
     )
     with closing(Writer(lab.root / "recovery" / f"{path.stem}-{step}.db")) as writer:
         return recover(wanted, writer.connection)
@@ -228,7 +228,7 @@ def edited(lab: Lab, path: Path, recovery: Recovery) -> Edited:
     assert receipt.new_session_id
     fork = receipt.new_session_id
     sent = project(read_conversation(path_of(lab, fork)))
-    words = json.dumps([piece.text for entry in sent for piece in entry.pieces])
+    words = json.dumps([piece.text for entry in sent for piece in entry.parts])
     assert (TRUNCATION_MESSAGE in words) == (chosen.step in {Step.TRUNCATE, Step.AGGRESSIVE})
     assert (PLACEHOLDER in words) == (chosen.step is Step.FIX_EMPTY)
 

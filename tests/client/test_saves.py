@@ -85,7 +85,7 @@ def install(lab: Lab) -> str:
 
 def look(lab: Lab) -> ProjectSave:
     with closing(Writer(lab.store)) as writer:
-        Collector(ClaudeFolder(lab.config.resolve()), writer, Recorder()).scan_and_measure()
+        Collector(ClaudeFolder(lab.config.resolve()), writer, Recorder()).scan_and_measure_saves()
     with closing(open_reader(lab.store)) as db:
         now = time.time_ns() // 1_000_000
         found = read_saves(db, fleet.read_sessions(db, now), now)
@@ -105,11 +105,11 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
     judge.turn(turn)
     saved = look(lab)
 
-    assert saved.standing.state is SaveState.SAVED
-    assert saved.standing.titles == ("Use PG",)
+    assert saved.status.state is SaveState.SAVED
+    assert saved.status.titles == ("Use PG",)
     # An agent in the background ends with a notification, which is a prompt to the hooks: the
     # plugin's one confirmation goes to the session that saved.
-    assert saved.confirmed
+    assert saved.was_confirmed
     (measured,) = saved.saves
     noise = measured.noise
     # The hook's words are 5 lines with the client's own; the agent's call and its two returns
@@ -152,8 +152,8 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
     after = look(lab)
     assert after.saves[0].noise.closed
     assert after.saves[0].noise.lines == noise.lines
-    assert after.standing.state is SaveState.SAVED
-    assert after.confirmed
+    assert after.status.state is SaveState.SAVED
+    assert after.was_confirmed
     assert after.confirmed_at is not None
     assert after.refires == 0
 

@@ -163,5 +163,5 @@ def test_a_fork_shares_its_answers_with_its_parent(lab: Lab, judge: Judge) -> No
 
     with closing(open_reader(lab.store)) as db:
         shared = link_queries.shared_answers(db, fork.session_id)
-    assert [(row.session_id, row.shared) for row in shared] == [(first.session_id, 1)]
+    assert [(row.session_id, row.shared_answers) for row in shared] == [(first.session_id, 1)]
     assert fork.session_id != first.session_id

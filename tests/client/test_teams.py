@@ -45,7 +45,7 @@ def test_a_teammates_result_is_its_own(lab: Lab) -> None:
         assert agent.status is AgentStatus.COMPLETED
         assert agent.result is not None
         # The API of the lab answers so where a prompt carries no script.
-        assert agent.result.text == agent.reply == "Understood."
+        assert agent.result.text == agent.last_message == "Understood."
         assert agent.tool_use_id is not None
     session = lab.ctxtop().sessions[screen.session_id]
     assert session.agents == len(found)

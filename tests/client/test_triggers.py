@@ -142,7 +142,7 @@ def test_the_environment_of_a_client_that_runs_is_seen(lab: Lab) -> None:
     assert after.compactions == 1
     assert after.context.trigger is not None
     assert after.context.trigger.tokens == 117_000
-    assert after.context.trigger.contradicted == ()
+    assert after.context.trigger.contradicting == ()
     assert b"hush" not in lab.store.read_bytes()
 
 
@@ -161,7 +161,7 @@ def test_an_option_of_the_command_line_is_seen_and_what_context_says_typed(lab: 
     screen.type("/context")
     screen.until(lambda: "Free space" in screen.text(), "the report")
     screen.ask("More. [[say:ok&&&usage:118000]]")
-    assert lab.ctxtop().sessions[session_id].context.numbers.report == 60_000
+    assert lab.ctxtop().sessions[session_id].context.token_counts.report == 60_000
     screen.ask("On. [[say:ok&&&usage:30000]]")
     after = lab.ctxtop().sessions[session_id]
     assert after.compactions == 1
@@ -214,7 +214,7 @@ def test_the_counter_is_the_clients_own_before_each_compaction(lab: Lab) -> None
         "Go on. [[say:ok&&&bash:seq 1 400&&&usage:60000/40]] [[say:long&&&usage:118000/700]]",
         model=LARGE,
     )
-    known = lab.ctxtop().sessions[first.session_id].context.numbers
+    known = lab.ctxtop().sessions[first.session_id].context.token_counts
     second = lab.turn(
         "And on, please. [[say:ok&&&usage:30000]]", resume=first.session_id, model=LARGE
     )
@@ -243,5 +243,5 @@ def test_what_the_client_reports_is_believed_over_the_table(
     assert context.trigger is not None
     assert (context.trigger.tokens, context.trigger.source) == (tokens, Source.CONTEXT_REPORT)
     assert (context.window.tokens, context.window.source) == (window, Source.CONTEXT_REPORT)
-    assert context.numbers.report is not None
+    assert context.token_counts.report is not None
     assert context.trigger.why

@@ -54,7 +54,7 @@ LATER: Final = "Next. [[say:ok]]"
 PROMPT_TOKENS: Final = 20
 """Of what is asked next: no plan can know it."""
 
-NEWEST: Final = Protection(tool_turns=1, tail_tokens=0, task_tokens=0)
+NEWEST: Final = Protection(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that a session of a few turns has something to give."""
 
 
@@ -132,8 +132,8 @@ def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
                 path.stem,
                 path,
                 read_conversation,
-                talk.estimator.of,
-                aim=Aim(level),
+                talk.estimator.for_model,
+                options=Aim(level),
                 protection=NEWEST,
             )
         )
@@ -145,7 +145,7 @@ def as_whole(make: Callable[[Whole, View], Operation | Refusal]) -> Callable[[Ta
     """Plan with one operation on the whole conversation."""
 
     def plan(talk: Talk, path: Path) -> Plan:
-        return plan_whole(path.stem, path, read_conversation, talk.estimator.of, make)
+        return plan_whole(path.stem, path, read_conversation, talk.estimator.for_model, make)
 
     return plan
 
@@ -167,8 +167,8 @@ def _cut(whole: Whole, _view: View) -> Operation | Refusal:
 def _back(_whole: Whole, view: View) -> Operation | Refusal:
     prompts = [
         slot.line
-        for slot in view.slots
-        if slot.piece.kind is PieceKind.PROMPT and slot.entry.type == "user"
+        for slot in view.blocks
+        if slot.part.kind is PieceKind.PROMPT and slot.entry.type == "user"
     ]
     return revert(view, prompts[-1])
 

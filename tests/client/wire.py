@@ -85,7 +85,7 @@ def _each_told(entries: Sequence[Entry]) -> list[Said]:
     found: list[Said] = []
     for message in messages_of(tuple(entries)):
         said = _said(found, message.role.value)
-        for piece in message.pieces:
+        for piece in message.parts:
             if piece.kind is PieceKind.TOOL_INPUT:
                 given = json.dumps(json.loads(piece.text), sort_keys=True)
                 said.calls.append((piece.tool_use_id or "", piece.name, given))

@@ -155,8 +155,11 @@ def test_a_page_has_one_number(store: Store) -> None:
             session.last_activity_at,
         )
         (row,) = queries.compactions(db, SESSION)
-    assert (timeline.turns[-1].tokens, timeline.turns[-1].lowered) == (session.context.tokens, 1)
-    assert (row.left_tokens, row.post_tokens) == (session.context.tokens, 900)
+    assert (timeline.turns[-1].tokens, timeline.turns[-1].is_estimate) == (
+        session.context.tokens,
+        1,
+    )
+    assert (row.estimated_next_tokens, row.post_tokens) == (session.context.tokens, 900)
 
 
 def test_a_compaction_shows_the_next_answers_number_as_soon_as_there_is_one(store: Store) -> None:
@@ -164,10 +167,10 @@ def test_a_compaction_shows_the_next_answers_number_as_soon_as_there_is_one(stor
     store.write(*opening(), cut, summary("short", at=5), assistant("msg_3", 69_000, at=6))
     with closing(store.scan()) as db:
         (row,) = queries.compactions(db, SESSION)
-        (found,) = read_timeline(db, (SESSION, None), store.session().context).cuts
-    assert (row.post_tokens, row.next_tokens, row.left_tokens) == (18_000, 69_000, None)
+        (found,) = read_timeline(db, (SESSION, None), store.session().context).compactions
+    assert (row.post_tokens, row.next_tokens, row.estimated_next_tokens) == (18_000, 69_000, None)
     assert (found.post_tokens, found.next_tokens) == (18_000, 69_000)
-    assert after_tokens(row.next_tokens, row.left_tokens, row.post_tokens) == "69 k"
+    assert after_tokens(row.next_tokens, row.estimated_next_tokens, row.post_tokens) == "69 k"
     assert after_tokens(None, 17_000, 900) == "≈17 k"
     assert after_tokens(None, None, None) == "–"
 
@@ -185,7 +188,7 @@ def test_what_an_edit_lowered_is_estimated_until_the_next_answer(store: Store) -
     assert store.composed() == (129_410, True)
     with closing(store.scan()) as db:
         turns = read_timeline(db, (SESSION, None), context).turns
-    assert [turn.lowered for turn in turns] == [0, 0, 1]
+    assert [turn.is_estimate for turn in turns] == [0, 0, 1]
     append(store.file, [assistant("msg_10", 131_000, at=10)])
     context = store.session().context
     assert (context.tokens, context.state) == (131_000, ContextState.MEASURED)

@@ -265,7 +265,7 @@ def test_a_call_without_any_answer_never_started_an_agent(
     collector.scan()
 
     (agent,) = agents(store)
-    assert (agent.status, agent.status.words) == (AgentStatus.NEVER_STARTED, "never started")
+    assert (agent.status, agent.status.label) == (AgentStatus.NEVER_STARTED, "never started")
 
 
 def test_agents_that_warm_the_cache_are_not_listed(

@@ -72,7 +72,7 @@ def agents(store: Path) -> list[Agent]:
 
 def spent_by_agents(store: Path) -> int:
     """Sum the input side and the output of all agents."""
-    parts = [agent.spent for agent in agents(store) if agent.spent]
+    parts = [agent.usage for agent in agents(store) if agent.usage]
     return sum(
         part.input_tokens + part.cache_creation_tokens + part.cache_read_tokens + part.output_tokens
         for part in parts
@@ -118,7 +118,7 @@ def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, st
     assert (agent.tool_use_id, agent.agent_type, agent.description) == ("t1", "Explore", "d")
     assert (agent.status, agent.model) == (AgentStatus.COMPLETED, MODEL)
     assert (agent.context.tokens, agent.context.state) == (1500, ContextState.MEASURED)
-    assert agent.spent == Usage(6, 14, 2380, 100)
+    assert agent.usage == Usage(6, 14, 2380, 100)
     assert (agent.parent_agent_id, agent.depth) == (None, 1)
     assert (agent.started_at, agent.ended_at) == (START_MS + 2000, START_MS + 20_000)
     assert agent.result is not None
@@ -199,7 +199,7 @@ def test_an_answer_in_a_forks_copy_is_spent_once(
     write(claude.projects / PROJECT / f"{OTHER}.jsonl", [line | fork for line in history])
     collector.scan()
 
-    by_session = {agent.session_id: agent.spent for agent in agents(store)}
+    by_session = {agent.session_id: agent.usage for agent in agents(store)}
     assert by_session[SESSION] == Usage(6, 14, 2080, 100)
     assert by_session[OTHER] == Usage()
 
@@ -215,7 +215,7 @@ def test_a_file_beside_the_sessions(
     (agent,) = agents(store)
     assert (agent.agent_id, agent.session_id, agent.tool_use_id) == ("b1", SESSION, "t1")
     assert (agent.agent_type, agent.context.tokens) == ("Explore", 1200)
-    assert agent.spent == Usage(3, 7, 1190, 50)
+    assert agent.usage == Usage(3, 7, 1190, 50)
 
 
 def progress(agent_id: str, message: JsonLine | None, tool_use_id: str = "t1") -> JsonLine:
@@ -244,7 +244,7 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     collector.scan()
     (running,) = agents(store)
     assert (running.agent_id, running.context.tokens, running.tool_uses) == ("p1", 900, 3)
-    assert running.spent == Usage(6, 14, 1580, 9)
+    assert running.usage == Usage(6, 14, 1580, 9)
     assert running.tool_use_id == "t1"
 
     append(path, [*STEPS, agent_result("t1", "p1", "found\nit", at=9), assistant("m2", at=10)])
@@ -253,7 +253,7 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     (agent,) = agents(store)
     assert (agent.agent_type, agent.status) == ("Explore", AgentStatus.COMPLETED)
     assert agent.context.tokens == 2000, "its last request stands in no progress line"
-    assert agent.spent == Usage(9, 21, 3570, 109)
+    assert agent.usage == Usage(9, 21, 3570, 109)
     assert (agent.tool_uses, agent.depth) == (4, 1)
     assert agent.result is not None
     assert agent.result.lines == 2
@@ -276,7 +276,7 @@ def test_a_last_request_that_is_a_step_too_counts_once(
     collector.scan()
 
     (agent,) = agents(store)
-    assert agent.spent == Usage(3, 7, 1990, 1)
+    assert agent.usage == Usage(3, 7, 1990, 1)
 
 
 @pytest.mark.parametrize("place", ["beside", "below"])
@@ -295,7 +295,7 @@ def test_steps_of_an_agent_that_has_a_file_count_once(
     collector.scan()
 
     (agent,) = agents(store)
-    assert agent.spent == Usage(6, 14, 1580, 170)
+    assert agent.usage == Usage(6, 14, 1580, 170)
     assert agent.context.tokens == 900
 
 
@@ -307,7 +307,7 @@ def test_steps_that_an_agents_own_file_lacks_are_its_own_too(
     collector.scan()
 
     (agent,) = agents(store)
-    assert (agent.spent, agent.progress_responses) == (Usage(6, 14, 1580, 81), 1)
+    assert (agent.usage, agent.progress_responses) == (Usage(6, 14, 1580, 81), 1)
     assert agent.context.tokens == 700, "its own file tells how full it is"
     with closing(open_reader(store)) as db:
         (more,) = spending_queries.progress_spent(db)
@@ -346,7 +346,7 @@ def test_a_step_that_says_little_is_no_crash(
     collector.scan()
 
     (agent,) = agents(store)
-    assert (agent.agent_id, agent.context.tokens, agent.spent) == ("p1", None, None)
+    assert (agent.agent_id, agent.context.tokens, agent.usage) == ("p1", None, None)
 
 
 def meta(folder: Path, agent_id: str, **fields: Any) -> None:
@@ -368,7 +368,7 @@ def test_agents_in_agents(path: Path, subagents: Path, collector: Collector, sto
         "t2": ("a1", 2),
         "t3": ("a2", 3),
     }
-    assert (found["t1"].spent, found["t3"].spent) == (Usage(3, 7, 990, 50), None)
+    assert (found["t1"].usage, found["t3"].usage) == (Usage(3, 7, 990, 50), None)
 
 
 def test_a_workflows_agents(path: Path, subagents: Path, collector: Collector, store: Path) -> None:
@@ -512,4 +512,4 @@ def test_one_agent_in_two_folders_is_one(
     collector.scan()
 
     (agent,) = agents(store)
-    assert agent.spent == Usage(3, 7, 1190, 50)
+    assert agent.usage == Usage(3, 7, 1190, 50)

@@ -221,7 +221,7 @@ def test_one_request_at_a_time(store: Path) -> None:
     with locked(store, SESSION), locked(store, OTHER):
         with pytest.raises(NotCompactedError, match=str(os.getpid())) as held:
             locked(store, SESSION).__enter__()
-        assert held.value.why is Why.LIVE
+        assert held.value.failure is Why.LIVE
     with locked(store, SESSION):
         pass
     assert not list(folder(store).glob("*lock*"))
@@ -248,7 +248,7 @@ def test_a_lock_that_a_dead_process_left_is_taken_over(store: Path, left: bytes)
 
 def done(asking: Asking) -> None:
     outcome = Outcome(SESSION, Via.TMUX, asking.requested_at, "b-1", 160_400, 24_000, 1.0)
-    asking.done(outcome)
+    asking.finish(outcome)
 
 
 def test_a_request_is_pending_then_an_orphan(store: Path) -> None:
@@ -267,10 +267,10 @@ def test_a_request_is_pending_then_an_orphan(store: Path) -> None:
 def test_a_failure_is_kept_and_what_never_began_is_not(store: Path) -> None:
     exchange.make_folders(str(store))
     asking = Asking(store, SESSION, "")
-    asking.failed(NotCompactedError(Why.UNSAFE, "no"))
+    asking.fail(NotCompactedError(Why.UNSAFE, "no"))
     assert receipts(store, 0) == []
     asking.begin(Via.PLUGIN)
-    asking.failed(NotCompactedError(Why.FAILED, "the API said no"))
+    asking.fail(NotCompactedError(Why.FAILED, "the API said no"))
     (receipt,) = receipts(store, 0)
     assert (receipt.state, receipt.why) == ("failed", "the API said no")
 

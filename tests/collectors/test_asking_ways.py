@@ -125,7 +125,7 @@ def test_the_module_is_asked_first(subject: Subject) -> None:
 def test_the_client_s_own_refusal_is_said(subject: Subject, words: str, why: Why) -> None:
     with client_with_module(subject, {"state": "failed", "why": words}, compacts=False):
         error = refused(subject)
-    assert error.why is why
+    assert error.failure is why
     assert "\x1b" not in str(error)
     (receipt,) = receipts(subject.store, 0)
     assert receipt.state == ("failed" if why is Why.FAILED else "refused")
@@ -136,7 +136,7 @@ def test_done_without_a_boundary_is_a_failure(
 ) -> None:
     monkeypatch.setattr(by_plugin, "AFTER_S", 0.2)
     with client_with_module(subject, {"state": "done"}, compacts=False):
-        assert refused(subject).why is Why.FAILED
+        assert refused(subject).failure is Why.FAILED
 
 
 def test_a_module_that_does_not_answer_leaves_nothing_to_be_done_later(
@@ -144,7 +144,7 @@ def test_a_module_that_does_not_answer_leaves_nothing_to_be_done_later(
 ) -> None:
     monkeypatch.setattr(by_plugin, "TAKE_S", 0.2)
     with client_with_module(subject, {}, takes=False):
-        assert refused(subject, Via.PLUGIN).why is Why.UNSAFE
+        assert refused(subject, Via.PLUGIN).failure is Why.UNSAFE
     assert module.take(str(subject.store), SESSION) == {}
 
 
@@ -154,7 +154,7 @@ def test_a_compaction_that_never_comes_is_given_up(
     monkeypatch.setattr(by_plugin, "COMPACT_S", 0.3)
     monkeypatch.setattr(module, "finish", lambda *_: None)
     with client_with_module(subject, {}, compacts=False):
-        assert refused(subject).why is Why.FAILED
+        assert refused(subject).failure is Why.FAILED
 
 
 def test_a_module_of_an_earlier_process_is_none(subject: Subject) -> None:
@@ -163,7 +163,7 @@ def test_a_module_of_an_earlier_process_is_none(subject: Subject) -> None:
     path = Path(exchange.kept_folder(str(subject.store))) / f"{os.getpid()}.alive"
     exchange.write(str(path), {"pid": os.getpid(), "at": STARTED - 1})
     register(subject, startedAt=exchange.now_ms())
-    assert refused(subject, Via.PLUGIN).why is Why.UNSAFE
+    assert refused(subject, Via.PLUGIN).failure is Why.UNSAFE
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_live_session_is_asked_only_when_it_is_surely_idle(
     subject: Subject, via: Via, entry: dict[str, object], why: Why
 ) -> None:
     register(subject, **entry)
-    assert refused(subject, via).why is why
+    assert refused(subject, via).failure is why
     assert receipts(subject.store, 0) == []
 
 
@@ -200,7 +200,7 @@ def test_of_two_clients_in_one_session_neither_is_asked(subject: Subject) -> Non
         error = refused(subject)
     finally:
         other.communicate(b"\n")
-    assert error.why is Why.LIVE
+    assert error.failure is Why.LIVE
     assert f"processes {os.getpid()} and {other.pid}" in str(error)
 
 
@@ -219,7 +219,7 @@ def test_a_session_that_just_ended_is_asked_at_once_where_the_registry_tells(
 
 def test_a_run_of_its_own_is_not_for_a_live_session(subject: Subject) -> None:
     register(subject)
-    assert refused(subject, Via.CLI).why is Why.LIVE
+    assert refused(subject, Via.CLI).failure is Why.LIVE
 
 
 # The pane
@@ -281,7 +281,7 @@ def test_enter_is_pressed_only_on_our_line_alone(
 ) -> None:
     monkeypatch.setattr(by_tmux, "DRAWN_S", 0.5)
     with pane(subject, mood, tmp_path) as pressed:
-        assert refused(subject).why is why
+        assert refused(subject).failure is why
         assert (pressed.read_bytes() if pressed.exists() else b"") == keys
 
 
@@ -290,7 +290,7 @@ def test_a_client_that_does_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(by_tmux, "BEGIN_S", 0.5)
     with pane(subject, "idle", tmp_path):
-        assert refused(subject).why is Why.NOTHING
+        assert refused(subject).failure is Why.NOTHING
 
 
 @pytest.mark.parametrize("option", ["copy-mode", "synchronize-panes"])
@@ -303,7 +303,7 @@ def test_a_pane_whose_keys_go_elsewhere_is_refused(
         if option == "synchronize-panes":
             setting = ["set", "-w", "-t", "x", option, "on"]
         subprocess.run([*tmux, *setting], check=True)
-        assert refused(subject).why is Why.UNSAFE
+        assert refused(subject).failure is Why.UNSAFE
         assert not pressed.exists()
 
 
@@ -312,7 +312,7 @@ def test_a_pane_is_known_by_its_terminal_not_by_its_title(subject: Subject, tmp_
         # This process has another terminal, or none, and says that it is in that pane.
         (subject.folder.sessions / "2.json").unlink()
         register(subject, tmux="x:@0.%0")
-        assert refused(subject, Via.TMUX).why is Why.UNSAFE
+        assert refused(subject, Via.TMUX).failure is Why.UNSAFE
         assert not pressed.exists()
 
 
@@ -367,7 +367,7 @@ def test_nothing_is_started_where_the_client_trusts_nobody(
     (evil / ".git").mkdir(parents=True)
     where = str(evil) if root == "evil" else root
     error = refused(replace(subject, project_root=where))
-    assert error.why is Why.UNTRUSTED
+    assert error.failure is Why.UNTRUSTED
     assert "\n" not in str(error)
     assert root != "evil" or f"does not trust {evil}" in str(error)
     assert not said.exists()
@@ -404,7 +404,7 @@ def test_a_run_without_a_boundary_is_a_failure(
 ) -> None:
     fake_program(tmp_path, monkeypatch, script)
     error = refused(subject)
-    assert error.why is Why.FAILED
+    assert error.failure is Why.FAILED
     assert "\x1b" not in str(error)
     (receipt,) = receipts(subject.store, 0)
     assert receipt.state == "failed"
@@ -415,7 +415,7 @@ def test_a_run_that_hangs_is_ended(
 ) -> None:
     monkeypatch.setattr(by_cli, "COMPACT_S", 0.3)
     fake_program(tmp_path, monkeypatch, "exec sleep 60")
-    assert refused(subject).why is Why.FAILED
+    assert refused(subject).failure is Why.FAILED
 
 
 def test_what_a_run_needs(
@@ -430,12 +430,12 @@ def test_what_a_run_needs(
 
 def test_a_transcript_that_just_grew_may_be_open(subject: Subject) -> None:
     os.utime(subject.transcript)
-    assert refused(subject).why is Why.UNSAFE
+    assert refused(subject).failure is Why.UNSAFE
 
 
 @pytest.mark.parametrize("via", [Via.PLUGIN, Via.TMUX])
 def test_a_closed_session_has_nobody_to_ask(subject: Subject, via: Via) -> None:
-    assert refused(subject, via).why is Why.NOTHING
+    assert refused(subject, via).failure is Why.NOTHING
 
 
 # The boundary
@@ -446,19 +446,19 @@ def test_only_a_new_boundary_s_own_line_counts(subject: Subject) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(BOUNDARY)
     watch = BoundaryWatch(path)
-    assert watch.look() is None
+    assert watch.poll() is None
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"type": "user", "message": {"content": BOUNDARY}}) + "\n")
         file.write('{"type":"system","subtype":"compact_boundary"}\n')
         file.write('{"type":"system","subtype":"compact_boundary","uuid":7}\n')
         file.write("compact_boundary\n" + BOUNDARY[:40])
         file.flush()
-        assert watch.look() is None
+        assert watch.poll() is None
         file.write(BOUNDARY[40:])
-    found = watch.look()
+    found = watch.poll()
     assert found is not None
     assert (found.uuid, found.pre_tokens, found.post_tokens) == ("b-1", 52_012, 2_949)
-    assert watch.look() is None
+    assert watch.poll() is None
 
 
 def test_a_transcript_that_is_replaced_proves_nothing(subject: Subject) -> None:
@@ -467,7 +467,7 @@ def test_a_transcript_that_is_replaced_proves_nothing(subject: Subject) -> None:
     other.write_text(subject.transcript.read_text(encoding="utf-8") + BOUNDARY, encoding="utf-8")
     other.rename(subject.transcript)
     with pytest.raises(NotCompactedError, match="replaced"):
-        watch.look()
+        watch.poll()
 
 
 def test_two_at_once_ask_one_at_a_time(
@@ -489,9 +489,9 @@ def test_two_at_once_ask_one_at_a_time(
     for thread in threads:
         thread.join()
     assert sum(isinstance(each, Outcome) for each in found) == 1
-    assert {each.why for each in found if isinstance(each, NotCompactedError)} == {Why.LIVE}
+    assert {each.failure for each in found if isinstance(each, NotCompactedError)} == {Why.LIVE}
 
 
 def test_a_session_that_another_store_changes_is_not_asked(subject: Subject) -> None:
     with user_lock(SESSION_LOCK, subject.transcript.parent, SESSION):
-        assert refused(subject).why is Why.LIVE
+        assert refused(subject).failure is Why.LIVE

@@ -144,7 +144,7 @@ def started(
         collector.scan()
         trust(project)
         files = PolicyFiles(PolicySources(trust_file=trust_file()))
-        files.look([str(project)])
+        files.refresh([str(project)])
 
         def noted(notice: Trouble) -> None:
             told.append(str(notice))
@@ -165,7 +165,7 @@ def kept(writer: Writer) -> list[AutomaticRun]:
 
 def looked(automation: Automation, clock: Clock, times: int = 1) -> None:
     for _ in range(times):
-        automation.look()
+        automation.tick()
         automation.wait(10)
         clock.now += LOOK_MS
 
@@ -216,12 +216,12 @@ def test_nothing_by_the_word_of_a_file_that_nobody_trusts(
     said = 'mode = "auto"\nthreshold = ["0.3:high:compact"]\ncompact.by = "client"\n'
     (project / ".ctxtop.toml").write_text(said)
     files = PolicyFiles(PolicySources(trust_file=trust_file()))
-    files.look([str(project)])
+    files.refresh([str(project)])
     looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
     assert (worker.asked, kept(writer)) == ([], [])
     # It neither moves the line at which the person's own word acts.
     own = PolicyFiles(PolicySources((), {"CTXTOP_POLICY_MODE": "auto"}, None, trust_file()))
-    own.look([str(project)])
+    own.refresh([str(project)])
     session(100_000)
     collector.scan()
     looked(Automation(claude, writer, own, Ways(worker, worker, print), clock), clock, 3)
@@ -325,8 +325,8 @@ def test_no_double_run(
     worker.may_end.clear()
     automation, other = started(worker), started(worker)
     for _ in range(30):
-        automation.look()
-        other.look()
+        automation.tick()
+        other.tick()
         clock.now += LOOK_MS
     worker.may_end.set()
     automation.wait(10)
@@ -365,7 +365,7 @@ def test_what_was_refused_waits_until_somebody_goes_on(
     project: Path,
 ) -> None:
     session()
-    worker.done = Done("open-call: …", TOLD, check="open-call", not_before=NOW + 86_400_000)
+    worker.done = Done("open-call: …", TOLD, check="open-call", retry_at=NOW + 86_400_000)
     automation = started(worker)
     looked(automation, clock, 60)
     assert len(worker.asked) == 1
@@ -408,7 +408,7 @@ def test_a_run_that_never_ended_holds_nothing_up_for_ever(
     """ctxtop was ended meanwhile."""
     session()
     worker.may_end.clear()
-    started(worker).look()
+    started(worker).tick()
     worker.may_end.set()
     later = started(worker)
     clock.now += LOST_MS
@@ -708,8 +708,8 @@ def test_the_collector_s_own(
     old(path)
     collector.scan()
     assert kept(writer) == []
-    collector.afterwards.act()
-    collector.afterwards.finish(30)
+    collector.post_scan_jobs.run_automation()
+    collector.post_scan_jobs.wait_for_automation(30)
     assert path.read_bytes() != before
     (notice,) = recorder.notices
     assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")
@@ -738,7 +738,7 @@ def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(
     old(path)
     looks: list[bool] = []
     stop, may_act = threading.Event(), threading.Event()
-    look = Automation.look
+    look = Automation.tick
 
     def looked_once(automation: Automation) -> None:
         look(automation)

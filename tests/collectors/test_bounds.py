@@ -67,8 +67,8 @@ def test_an_odd_id_still_names_the_same_call() -> None:
     call, result = tool("Bash", HUGE), tool_result(HUGE, "done", {})
     first, second = read(assistant(content=[call])), read(result, offset=9_000)
 
-    assert first.calls[0].tool_use_id == second.ended[0]
-    assert read(assistant(content=[call]), result).calls == ()
+    assert first.open_calls[0].tool_use_id == second.ended_calls[0]
+    assert read(assistant(content=[call]), result).open_calls == ()
 
 
 def test_two_long_ids_stay_two() -> None:

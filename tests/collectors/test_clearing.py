@@ -76,7 +76,7 @@ def test_a_result_that_was_cleared_is_gone_from_the_composition(
     assert found.total_tokens == 9_200
     assert tokens(found)["tool results"] == (len("Read") + len(CLEARED)) // 4
     assert tokens(found)["system prompt and tools"] == 9_000
-    assert found.unexplained < 100
+    assert found.unexplained_tokens < 100
 
 
 def test_attachments_that_were_cleared_are_gone_too(claude: ClaudeFolder, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_client_that_reads_the_transcript_again_sends_it_whole(
 
 def test_the_timeline_marks_what_was_cleared(claude: ClaudeFolder, tmp_path: Path) -> None:
     _, timeline = told(claude, tmp_path, *story(ANSWER))
-    (mark,) = [each for each in timeline.marks if each.kind is MarkKind.CLEARED]
+    (mark,) = [each for each in timeline.events if each.kind is MarkKind.CLEARED]
     assert (mark.turn, mark.saved_tokens) == (0, 9_990)
     assert mark.what == "1 tool result (≈9,990 tokens)"
 
@@ -109,7 +109,7 @@ def test_a_clearing_that_names_nothing_is_marked_all_the_same(
     line = microcompacted([])
     del line["microcompactMetadata"]
     _, timeline = told(claude, tmp_path, *story(ANSWER, clearing=line | said))
-    (mark,) = [each for each in timeline.marks if each.kind is MarkKind.CLEARED]
+    (mark,) = [each for each in timeline.events if each.kind is MarkKind.CLEARED]
     assert (mark.what, mark.saved_tokens) == ("old text", None)
 
 
@@ -133,9 +133,9 @@ def test_a_plan_keeps_the_system_prompt_where_results_were_cleared(tmp_path: Pat
     session.say()
     path = session.write(tmp_path / "s.jsonl")
     with view_of(path) as view:
-        conversation = view.tokens - view.overhead
+        conversation = view.tokens - view.overhead_tokens
         # What the eight calls and the prompt take of the 9,300.
-        assert view.overhead == pytest.approx(9_300 - 460, abs=50)
+        assert view.overhead_tokens == pytest.approx(9_300 - 460, abs=50)
         assert conversation > 30_000, "a resume sends what was cleared"
     assert plan_of(path).before_tokens == view.tokens
 
@@ -150,5 +150,5 @@ def test_a_plan_takes_the_first_answer_where_the_newest_had_less_than_is_written
     session.say()
     path = session.write(tmp_path / "s.jsonl")
     with view_of(path) as view:
-        assert sum(slot.tokens for slot in view.slots) > session.context
-        assert view.overhead == pytest.approx(12_300, abs=50)
+        assert sum(slot.tokens for slot in view.blocks) > session.context
+        assert view.overhead_tokens == pytest.approx(12_300, abs=50)

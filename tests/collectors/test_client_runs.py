@@ -70,7 +70,7 @@ def test_a_policy_cannot_ask_for_more_runs(
     went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert runs() == MAX_OF_SESSION == went.attempts
     assert not went.answered
-    assert f"run {MAX_OF_SESSION} times" in went.said
+    assert f"run {MAX_OF_SESSION} times" in went.output
     # Another process, or the next start, finds it in the store.
     again = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert (runs(), again.attempts, again.command) == (MAX_OF_SESSION, 0, ())
@@ -98,12 +98,12 @@ def test_what_is_no_session_s_id_is_not_resumed(
 ) -> None:
     went = go_on("on", replace(receipt, new_session_id=session_id), place, RetrySettings(1, 0))
     assert (runs(), went.command) == (0, ())
-    assert "no id that the client resumes" in went.said
+    assert "no id that the client resumes" in went.output
 
 
 def test_a_prompt_that_no_program_can_be_given_is_one_line(place: Place, receipt: Receipt) -> None:
     went = go_on("x" * 200_000, receipt, place, RetrySettings(1, 0))
-    assert "cannot be run" in went.said
+    assert "cannot be run" in went.output
     assert not went.answered
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_run_where_the_client_trusts_nobody(
     accept_trust_dialog(claude.root / ".claude.json")
     went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert (runs(), went.attempts) == (0, 0)
-    assert "does not trust" in went.said
+    assert "does not trust" in went.output
     unknown = go_on("on", receipt, replace(place, project_root=None), ENDLESS)
     assert (runs(), unknown.attempts) == (0, 0)
 

@@ -293,8 +293,8 @@ def test_two_collectors_on_one_store(
             first.scan()
             second.scan()
             append(path, [assistant(f"m{number}"), {"type": "of-tomorrow"}])
-            second.take_paths([path])
-            first.take_paths([path])
+            second.index_paths([path])
+            first.index_paths([path])
         for alone in (first, second):
             # The first look may only find out that the other one was faster.
             append(path, [assistant(f"last of {alone is first}")])
@@ -335,8 +335,8 @@ def test_progress_ends_with_all_and_changes_name_their_sessions(
     collector.scan()
     last = recorder.progress[-1]
 
-    assert (last.files, last.files_in_all) == (5, 5)
-    assert last.bytes == last.bytes_in_all > 0
+    assert (last.files_read, last.files_total) == (5, 5)
+    assert last.bytes_read == last.bytes_total > 0
     assert recorder.sessions == {f"s{number}" for number in range(5)}
     assert len(recorder.changes) == 5
     # What stood there before we looked is not late.

@@ -51,8 +51,8 @@ TOOLS: Final[list[JsonLine]] = [
 class Letters:
     """A token for four letters: no table is loaded."""
 
-    def tokens(self, piece: Any) -> int:  # noqa: ANN401 -- any piece
-        return len(piece.name + piece.text) // 4
+    def tokens(self, part: Any) -> int:  # noqa: ANN401 -- any piece
+        return len(part.name + part.text) // 4
 
 
 def linked(*lines: JsonLine) -> list[JsonLine]:
@@ -137,10 +137,10 @@ def test_both_sources_say_the_same(claude: ClaudeFolder, tmp_path: Path) -> None
 
     assert (sent.source, projected.source) == (Source.REQUESTS, Source.PROJECTION)
     assert sent.total_tokens == projected.total_tokens == 4_000
-    assert sent.unexplained == 0
+    assert sent.unexplained_tokens == 0
     assert sum(tokens(sent).values()) == sum(tokens(projected).values()) == 4_000
     assert tokens(sent).keys() == tokens(projected).keys() - {"unexplained"}
-    known = 4_000 - projected.unexplained
+    known = 4_000 - projected.unexplained_tokens
     for name, count in tokens(sent).items():
         assert count / 4_000 == pytest.approx(tokens(projected)[name] / known, abs=0.002), name
 
@@ -158,18 +158,25 @@ def test_of_a_transcript_above_the_limit_only_the_end_is_read(
     with closing(Writer(store)) as writer:
         Collector(claude, writer, Recorder()).scan()
     with closing(open_reader(store)) as db:
-        whole = read_composition(db, claude.projects, SESSION, counter=Letters(), largest=size)
+        whole = read_composition(
+            db, claude.projects, SESSION, counter=Letters(), max_whole_bytes=size
+        )
         found = read_composition(
-            db, claude.projects, SESSION, counter=Letters(), largest=size - 1, window=2_000
+            db,
+            claude.projects,
+            SESSION,
+            counter=Letters(),
+            max_whole_bytes=size - 1,
+            tail_bytes=2_000,
         )
     assert (whole.total_tokens, whole.read_bytes) == (9_000, None)
     assert (found.total_tokens, found.read_bytes) == (9_000, 2_000)
-    assert "early" in " ".join(item.what for item in whole.largest)
-    said = " ".join(item.what for item in found.largest)
+    assert "early" in " ".join(item.name for item in whole.largest)
+    said = " ".join(item.name for item in found.largest)
     assert "late" in said
     assert "early" not in said
     assert {item.line for item in found.largest} == {None}
-    assert found.unexplained > whole.unexplained
+    assert found.unexplained_tokens > whole.unexplained_tokens
     assert sum(tokens(found).values()) == 9_000
 
 
@@ -183,7 +190,7 @@ def test_each_text_is_named(claude: ClaudeFolder, tmp_path: Path) -> None:
     assert {"Read", "around them"} == {part.name for part in shares["system tools"].parts}
     assert [part.name for part in shares["attachments"].parts] == ["total_tokens_reminder"]
     largest = found.largest[0]
-    assert (largest.kind, largest.what, largest.line) == ("tool results", "Read /p/shop.py", 6)
+    assert (largest.kind, largest.name, largest.line) == ("tool results", "Read /p/shop.py", 6)
     assert found.later_tokens == len("Fixed.") // 4
 
 
@@ -210,7 +217,7 @@ def test_an_overhead_that_nothing_tells_is_learnt_from_the_first_request(
         "user text": 200,
         "assistant text": 100,
     }
-    assert found.unexplained == 0
+    assert found.unexplained_tokens == 0
 
 
 def test_after_a_compaction_nothing_is_measured_yet(claude: ClaudeFolder, tmp_path: Path) -> None:
@@ -255,7 +262,7 @@ def test_a_transcript_that_is_gone(claude: ClaudeFolder, tmp_path: Path) -> None
 def test_names_are_cleaned(claude: ClaudeFolder, tmp_path: Path) -> None:
     hostile = "\x1b]0;owned\x07\x1b[31mred\n\n text" + "x" * 90
     found = composed(claude, tmp_path, *linked(user(hostile)))
-    assert found.largest[0].what.startswith("]0;owned[31mred textxxx")
+    assert found.largest[0].name.startswith("]0;owned[31mred textxxx")
 
 
 @pytest.mark.slow

@@ -95,12 +95,12 @@ class Told:
         with closing(open_reader(self.store)) as db:
             sessions = fleet.read_sessions(db, 0, policies=policies)
             (agent,) = fleet.read_agents(db, sessions, policies=policies)
-            return agent, sessions[0].agents_failed
+            return agent, sessions[0].agents_noncompliant
 
     def ruling(self) -> Ruling:
         agent, _ = self.agents()
-        assert agent.ruling is not None
-        return agent.ruling
+        assert agent.compliance is not None
+        return agent.compliance
 
     def db(self) -> sqlite3.Connection:
         self.scan()
@@ -193,13 +193,13 @@ def test_the_verdict_on_a_transcript(told: Told, verdict: str) -> None:
     lines, codes = RUNS[verdict]
     told.tell(user("Build it"), *lines)
     agent, failed = told.agents()
-    assert agent.ruling is not None
-    assert (agent.ruling.verdict, labels(agent.ruling.violations)) == (verdict, codes)
+    assert agent.compliance is not None
+    assert (agent.compliance.verdict, labels(agent.compliance.violations)) == (verdict, codes)
     assert failed == (1 if codes else 0)
     blocked = verdict in {"forced", "exhausted"}
-    assert agent.ruling.blocked is blocked
+    assert agent.compliance.blocked is blocked
     # Of the one request after the block: what it saw and what it said.
-    assert agent.ruling.retry_tokens == (1050 if blocked else 0)
+    assert agent.compliance.retry_tokens == (1050 if blocked else 0)
 
 
 def test_a_message_of_several_lines_is_judged_whole(told: Told) -> None:
@@ -216,14 +216,14 @@ def test_one_at_work_is_not_judged_yet(told: Told) -> None:
     )
     agent, failed = told.agents()
     assert (agent.status, failed) == ("running", 0)
-    assert agent.ruling is not None
-    assert agent.ruling.verdict is Verdict.UNKNOWN
+    assert agent.compliance is not None
+    assert agent.compliance.verdict is Verdict.UNKNOWN
 
 
 def test_a_definition_declares_what_no_transcript_shows(told: Told) -> None:
     told.tell(say("m1", BAD))
     told.define("compress-output")
-    assert told.ruling().expected.ground == "declared"
+    assert told.ruling().expected.source == "declared"
     assert told.ruling().verdict is Verdict.NON_COMPLIANT
     told.define()
     assert told.ruling().verdict is Verdict.NOT_REQUIRED
@@ -239,7 +239,7 @@ def test_a_name_alone_asks_for_nothing(told: Told) -> None:
     told.tell(say("m1", BAD))
     assert told.agents()[1] == 0
     ruling = told.ruling()
-    assert (ruling.verdict, ruling.expected.ground) == (Verdict.NOT_REQUIRED, "nobody")
+    assert (ruling.verdict, ruling.expected.source) == (Verdict.NOT_REQUIRED, "nobody")
 
 
 def test_the_preset_clnode_goes_by_names_where_nobody_defines_them(told: Told) -> None:
@@ -248,12 +248,12 @@ def test_the_preset_clnode_goes_by_names_where_nobody_defines_them(told: Told) -
     mode = Given("compliance.mode", "last_message", Where.USER_FILE, "x.toml")
     clnode = Policies(resolve([Given("preset", "clnode", Where.USER_FILE, "x.toml"), mode]))
     agent, failed = told.agents(clnode)
-    assert agent.ruling is not None
-    assert (agent.ruling.expected.ground, agent.ruling.failed, failed) == ("rule", True, 1)
+    assert agent.compliance is not None
+    assert (agent.compliance.expected.source, agent.compliance.failed, failed) == ("rule", True, 1)
     told.define()
     agent, failed = told.agents(clnode)
-    assert agent.ruling is not None
-    assert (agent.ruling.verdict, failed) == (Verdict.NOT_REQUIRED, 0)
+    assert agent.compliance is not None
+    assert (agent.compliance.verdict, failed) == (Verdict.NOT_REQUIRED, 0)
 
 
 def test_a_prompt_that_asks_for_the_format_is_enough(told: Told) -> None:
@@ -263,7 +263,7 @@ def test_a_prompt_that_asks_for_the_format_is_enough(told: Told) -> None:
     called["message"]["content"] = [tool("Agent", "toolu_1", **asked)]
     write(told.session, [user("do it"), called, notification(AGENT, BAD, tool_use_id="toolu_1")])
     ruling = told.ruling()
-    assert (ruling.verdict, ruling.expected.ground) == (Verdict.NON_COMPLIANT, "prompt")
+    assert (ruling.verdict, ruling.expected.source) == (Verdict.NON_COMPLIANT, "prompt")
     assert told.agents()[1] == 1
 
 
@@ -273,7 +273,7 @@ def test_a_policy_can_ask_for_it_or_not_at_all(told: Told) -> None:
     def under(key: str, value: object) -> tuple[Verdict | None, int | None]:
         policy = resolve([Given(key, value, Where.USER_FILE, "x.toml")])
         agent, failed = told.agents(Policies(policy))
-        return agent.ruling.verdict if agent.ruling else None, failed
+        return agent.compliance.verdict if agent.compliance else None, failed
 
     assert under("compliance.rules", {"worker": "output"}) == (Verdict.NON_COMPLIANT, 1)
     assert under("compliance.mode", "off") == (None, 0)
@@ -285,9 +285,13 @@ def test_an_agent_without_a_file_is_judged_by_what_it_returned(told: Told) -> No
     told.agent.unlink()
     told.agent.with_suffix(".meta.json").unlink()
     rules = Given("compliance.rules", {"node-backend": "output"}, Where.USER_FILE, "x.toml")
-    ruling = told.agents(Policies(resolve([rules])))[0].ruling
+    ruling = told.agents(Policies(resolve([rules])))[0].compliance
     assert ruling is not None
-    assert (ruling.verdict, ruling.origin, ruling.grep) == (Verdict.COMPLIANT, None, None)
+    assert (ruling.verdict, ruling.marker_location, ruling.grep_passes) == (
+        Verdict.COMPLIANT,
+        None,
+        None,
+    )
 
 
 def test_however_it_is_read_the_rows_are_the_same(tmp_path: Path) -> None:

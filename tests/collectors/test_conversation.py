@@ -54,7 +54,7 @@ def test_the_line_that_the_client_remembers(file: Path) -> None:
     remembered: JsonLine = {"type": "last-prompt", "lastPrompt": "hi", "leafUuid": prompt["uuid"]}
     legacy: JsonLine = {"type": "summary", "summary": "a title", "leafUuid": "other"}
     found = read(file, prompt, remembered, legacy)
-    assert [each.leaf for each in found] == [None, prompt["uuid"], None]
+    assert [each.leaf_uuid for each in found] == [None, prompt["uuid"], None]
 
 
 def test_progress_keeps_the_chain_and_says_nothing(file: Path) -> None:
@@ -70,7 +70,7 @@ def test_each_text_of_an_attachment_is_a_piece(file: Path) -> None:
     line = attachment("file", filename="/p/a.py")
     line["rendered"] = [{"content": "Called Read"}, {"content": [text("x = 1")]}]
     (found,) = read(file, line)
-    assert [(each.text, each.path) for each in found.pieces] == [
+    assert [(each.text, each.path) for each in found.parts] == [
         ("Called Read", "/p/a.py"),
         ("x = 1", "/p/a.py"),
     ]
@@ -82,9 +82,9 @@ def test_memory_files_are_told_apart(file: Path) -> None:
     words = "Obey.\nContents of /a/CLAUDE.md (project):\none\nContents of /b/CLAUDE.md:\ntwo"
     line["rendered"] = [{"content": words}]
     (found,) = read(file, line)
-    assert [each.path for each in found.pieces] == [None, "/a/CLAUDE.md", "/b/CLAUDE.md"]
-    assert "".join(each.text for each in found.pieces) == words
-    assert {each.kind for each in found.pieces} == {PieceKind.ATTACHMENT}
+    assert [each.path for each in found.parts] == [None, "/a/CLAUDE.md", "/b/CLAUDE.md"]
+    assert "".join(each.text for each in found.parts) == words
+    assert {each.kind for each in found.parts} == {PieceKind.ATTACHMENT}
 
 
 def test_a_snapshot_holds_each_tool_once(file: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_replaced_a_result(file: Path) -> None:
     replaced = {"type": "content-replacement", "sessionId": uuid()}
     told = [{"kind": "tool-result", "toolUseId": "t1", "replacement": "less"}, {"toolUseId": "t2"}]
     (found,) = read(file, replaced | {"replacements": told})
-    assert found.replaced == (("t1", "less"), ("t2", ""))
+    assert found.replaced_results == (("t1", "less"), ("t2", ""))
 
 
 def test_a_result_that_an_older_client_cleared_is_sent_whole(file: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_result_that_an_older_client_cleared_is_sent_whole(file: Path) -> None
     session.add(chained("system", subtype="microcompact_boundary", microcompactMetadata=cleared))
     session.ask()
     sent = project(read_conversation(session.write(file)))
-    results = [piece.text for each in sent for piece in each.pieces if is_result(piece)]
+    results = [piece.text for each in sent for piece in each.parts if is_result(piece)]
     assert results == ["all of it"]
 
 
@@ -139,8 +139,8 @@ def test_what_the_client_brings_is_told_apart_by_who_says_it(file: Path, who: st
     told = user(words, origin={"kind": "task-notification"})
     queued = attachment("queued_command", prompt=words, commandMode="task-notification")
     (first, second) = read(file, told, queued)
-    assert [piece.kind for piece in first.pieces] == [kind]
-    assert [piece.kind for piece in second.pieces] == [kind]
+    assert [piece.kind for piece in first.parts] == [kind]
+    assert [piece.kind for piece in second.parts] == [kind]
 
 
 @pytest.mark.parametrize("name", ["TaskOutput", "AgentOutputTool"])
@@ -157,4 +157,4 @@ def test_a_result_that_was_asked_for_is_the_agents(
     )
     asked = assistant(content=[tool(name, "t1", task_id="a1")])
     (_, answered) = read(file, asked, tool_result("t1", words, {}))
-    assert [piece.kind for piece in answered.pieces] == [kind]
+    assert [piece.kind for piece in answered.parts] == [kind]

@@ -199,7 +199,7 @@ def test_a_policy_sets_prices(path: Path, collector: Collector, store: Path) -> 
 def test_what_is_no_price(price: str) -> None:
     (notice,) = resolve([Given("price", {"glm": price}, Origin.USER_FILE, "config.toml")]).notices
 
-    assert "input/output" in notice.remedy
+    assert "input/output" in notice.fix
 
 
 def cost_state(dollars: float) -> JsonLine:
@@ -304,7 +304,7 @@ def test_a_compaction_leaves_no_cache_and_a_point_of_its_own(
     told = [assistant(f"m{n}", 1000 * n, at=n) for n in range(1, 31)]
     write(path, [user(), *told])
     collector.scan()
-    assert sessions(store)[SESSION].trail == tuple(range(7000, 31_000, 1000))
+    assert sessions(store)[SESSION].recent_contexts == tuple(range(7000, 31_000, 1000))
 
     append(path, [boundary(at=40, postTokens=500)])
     collector.scan()
@@ -312,12 +312,12 @@ def test_a_compaction_leaves_no_cache_and_a_point_of_its_own(
     # The estimate of the next request, which has the system prompt too.
     left = found.context.tokens or 0
     assert left > 500
-    assert found.trail == (*range(8000, 31_000, 1000), left)
+    assert found.recent_contexts == (*range(8000, 31_000, 1000), left)
     assert found.cache == Cache(None)
 
     append(path, [assistant("m99", 2000, at=50)])
     collector.scan()
-    assert sessions(store)[SESSION].trail[-2:] == (500, 2000)
+    assert sessions(store)[SESSION].recent_contexts[-2:] == (500, 2000)
 
 
 def test_the_same_rows_however_the_lines_are_cut(

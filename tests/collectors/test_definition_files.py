@@ -139,7 +139,7 @@ def test_a_plugin_among_the_skills_is_one_until_it_is_gone(
     put(kit / ".claude-plugin/plugin.json", "{")
     collector.scan()
     assert names(store) == {("skill", "plugin", "tool:polish")}
-    assert [each.place for each in recorder.troubles] == [str(kit / ".claude-plugin/plugin.json")]
+    assert [each.where for each in recorder.troubles] == [str(kit / ".claude-plugin/plugin.json")]
 
     shutil.rmtree(kit)
     collector.scan()
@@ -177,7 +177,7 @@ def test_a_plugin_list_that_is_being_written_changes_nothing(
     put(path, whole[:40])
     collector.scan()
     assert names(store) == {("agent", "plugin", "kit0:a")}
-    assert [trouble.place for trouble in recorder.troubles] == [str(path)]
+    assert [trouble.where for trouble in recorder.troubles] == [str(path)]
 
     put(path, whole)
     collector.scan()
@@ -207,7 +207,7 @@ def test_a_plugin_outside_of_the_folder_is_left_alone(
     collector.scan()
 
     assert names(store) == set()
-    assert [trouble.place for trouble in recorder.troubles] == ["kit0@market", "kit1@market"]
+    assert [trouble.where for trouble in recorder.troubles] == ["kit0@market", "kit1@market"]
 
     install(claude)
     collector.scan()

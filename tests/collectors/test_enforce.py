@@ -76,7 +76,7 @@ class Stop:
     def asked(self, **fields: object) -> str:
         """Say why the agent is held up; empty where it goes."""
         reply = answer(Call("SubagentStop", self.given(**fields), self.store, 0))
-        return reply.block if reply else ""
+        return reply.block_reason if reply else ""
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_depth_and_strangers(claude: ClaudeFolder) -> None:
         f"{NESTED}/workflows/wf_1/journal.jsonl",
     }
     assert [item.relative for item in finding.metas] == [f"{NESTED}/agent-a1.meta.json"]
-    assert finding.troubles == []
+    assert finding.problems == []
 
 
 def test_links_are_not_followed(claude: ClaudeFolder, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_links_are_not_followed(claude: ClaudeFolder, tmp_path: Path) -> None:
     finding = find_files(claude)
 
     assert finding.transcripts == []
-    assert [str(trouble) for trouble in finding.troubles] == [
+    assert [str(trouble) for trouble in finding.problems] == [
         f"{PROJECT}/x.jsonl: is not a regular file; it is left alone; remove it if it is yours"
     ]
     assert find_files(claude, claude.projects / "linked").transcripts == []
@@ -126,7 +126,7 @@ def test_a_fifo_is_told_of_and_not_opened(
     for _ in range(3):
         collector.scan()
 
-    assert [(trouble.place, trouble.what) for trouble in recorder.troubles] == [
+    assert [(trouble.where, trouble.what) for trouble in recorder.troubles] == [
         (f"{PROJECT}/x.jsonl", "is not a regular file")
     ]
 
@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_read_is_told_once_and_its_files_stay(
     assert str(trouble).startswith(f"{place}: cannot be read (Permission denied); ")
     assert "\n" not in str(trouble)
     with closing(open_reader(store)) as db:
-        assert [row.place for row in queries.troubles(db)] == [place]
+        assert [row.where for row in queries.troubles(db)] == [place]
 
     shut.places.clear()
     collector.scan()
@@ -219,7 +219,7 @@ def test_nothing_is_gone_where_nothing_can_be_seen(
 def test_a_trouble_of_an_earlier_run_ends_with_the_first_look(
     claude: ClaudeFolder, writer: Writer, recorder: Recorder, store: Path
 ) -> None:
-    writer.save_trouble(str(claude.projects), "cannot be read", "wait")
+    writer.save_problem(str(claude.projects), "cannot be read", "wait")
     Collector(claude, writer, recorder).scan()
 
     assert recorder.ended == [str(claude.projects)]
@@ -244,7 +244,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(
     assert dump(store)["file"] == []
     collector.scan()
 
-    assert [trouble.place for trouble in recorder.troubles] == [MAIN]
+    assert [trouble.where for trouble in recorder.troubles] == [MAIN]
     assert recorder.ended == [MAIN]
     assert [row[0] for row in dump(store)["file"]] == [MAIN]
 
@@ -299,7 +299,7 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
 
     monkeypatch.setattr(reading, "read_tail", vanishing)
     if told:
-        collector.take_paths([path])
+        collector.index_paths([path])
     else:
         collector.scan()
     assert gone(store) == [MAIN]
@@ -317,7 +317,7 @@ def test_a_file_that_is_rewritten_to_nothing_is_told(
     collector.scan()
     recorder.changes.clear()
     path.write_bytes(b"")
-    collector.take_paths([path])
+    collector.index_paths([path])
 
     assert recorder.sessions == {SESSION}
     assert dump(store)["response"] == []
@@ -338,10 +338,10 @@ def test_a_file_that_may_no_longer_be_looked_at_is_not_gone(
             raise PermissionError(13, "Permission denied")
 
         patched.setattr(type(path), "stat", refuse)
-        collector.take_paths([path])
+        collector.index_paths([path])
 
     assert gone(store) == []
-    assert [trouble.place for trouble in recorder.troubles] == [MAIN]
+    assert [trouble.where for trouble in recorder.troubles] == [MAIN]
 
 
 def test_gone_and_back(claude: ClaudeFolder, collector: Collector, store: Path) -> None:

@@ -313,9 +313,9 @@ def test_replies_are_joined() -> None:
 
 
 def test_only_an_agent_is_held_up() -> None:
-    assert "block" in answer.words_for(call("SubagentStop"), [Reply(block="no")])
+    assert "block" in answer.words_for(call("SubagentStop"), [Reply(block_reason="no")])
     with pytest.raises(ValueError, match="nothing may be held up at Stop"):
-        answer.words_for(call("Stop"), [Reply(block="no")])
+        answer.words_for(call("Stop"), [Reply(block_reason="no")])
 
 
 def test_a_reply_is_never_longer_than_the_client_takes() -> None:

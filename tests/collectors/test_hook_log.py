@@ -302,7 +302,7 @@ def test_a_log_that_cannot_be_read_is_told_and_the_rest_is_read(
     monkeypatch.setattr(os, "open", refuse)
     collector.scan()
     troubles: list[Trouble] = recorder.troubles
-    assert [Path(trouble.place).name for trouble in troubles] == [Log.HOOKS]
+    assert [Path(trouble.where).name for trouble in troubles] == [Log.HOOKS]
     assert len(dump(store)["trouble"]) == 1
 
     monkeypatch.undo()

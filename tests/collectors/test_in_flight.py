@@ -52,11 +52,11 @@ def path(claude: ClaudeFolder) -> Path:
 def doing(store: Path, now_s: int = 60) -> Doing | None:
     with closing(open_reader(store)) as db:
         (found,) = read_sessions(db, START_MS + now_s * 1000)
-        return found.doing
+        return found.activity
 
 
 def registered(writer: Writer, status: str, at: int = 0, waiting_for: str | None = None) -> None:
-    writer.save_live(
+    writer.save_open_sessions(
         [LiveSession(SESSION, 7, status, None, None, START_MS + at * 1000, waiting_for)]
     )
 

@@ -213,7 +213,7 @@ def test_what_names_no_agent_is_given_nothing(
 
 def test_another_event_is_not_answered(tmp_path: Path, session: Path) -> None:
     told = call(tmp_path, session)
-    assert answer(Call("SubagentStop", told.given, told.store, 0)) is None
+    assert answer(Call("SubagentStop", told.fields, told.store, 0)) is None
 
 
 def test_the_policy_switches_it_off(tmp_path: Path, session: Path) -> None:

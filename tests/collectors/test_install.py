@@ -221,7 +221,7 @@ def test_a_plan_writes_nothing_and_says_what_it_would(home: Home) -> None:
     assert not install_folder(home.store).exists()
     assert any(line.startswith("-") and "my-line --wide" in line for line in lines)
     assert sum(line.startswith("new file ") for line in lines) == len(plan.plugin_after)
-    assert plan.kept == ("hook Stop: notify-send done", "hook PreToolUse: guard")
+    assert plan.unchanged == ("hook Stop: notify-send done", "hook PreToolUse: guard")
 
 
 def test_a_terminal_obeys_nothing_that_stands_in_the_settings(home: Home) -> None:
@@ -310,12 +310,12 @@ def test_the_only_way_back_outlives_all_other_backups(home: Home) -> None:
     home.install()
     records = Records(home.store, home.settings.resolve())
     for number in range(2 * KEPT):
-        records.backup(b"{%d}" % number)
+        records.save_backup(b"{%d}" % number)
         home.install("steer" if number % 2 else "inject")
-    receipt = records.receipt()
+    receipt = records.read_receipt()
     assert receipt is not None
     assert receipt.original is not None
-    assert len(list(records.path(receipt.original).parent.iterdir())) <= KEPT + 2
+    assert len(list(records.backup_path(receipt.original).parent.iterdir())) <= KEPT + 2
     home.uninstall()
     assert home.settings.read_bytes() == before
 
@@ -619,10 +619,12 @@ def test_status_is_clean_where_all_is_right(home: Home, form: str) -> None:
     assert found.problems == ()
     assert found.state is State.CLEAN
     assert [hook.event for hook in found.hooks] == sorted(RECORDED, key=_order(found))
-    named = {hook.event: hook.own.features for hook in found.hooks if hook.own.features}
+    named = {
+        hook.event: hook.own_command.features for hook in found.hooks if hook.own_command.features
+    }
     assert named == {"PreCompact": ("steer",)}
     assert found.status_line is not None
-    assert found.status_line.own.wrapped == "my-line --wide"
+    assert found.status_line.own_command.wrapped == "my-line --wide"
     home.uninstall()
     assert home.status().state is State.ABSENT
 

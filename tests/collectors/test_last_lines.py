@@ -129,10 +129,10 @@ def test_a_line_that_was_too_new_is_read_when_somebody_comes_back(
     collector.scan()
     ended(path)
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    collector.take_paths([path])
+    collector.index_paths([path])
     before = counted(store)
     monkeypatch.setattr("ctxtop.collectors.tail.REST_S", 0.0)
-    collector.take_rested()
+    collector.index_unterminated()
 
     assert (before, counted(store)) == ((2, 37), (3, 42))
 
@@ -162,4 +162,4 @@ def test_a_file_that_is_only_touched_is_read_once_more(
     collector.scan()
     collector.scan()
 
-    assert len([each for each in recorder.notices if PROJECT in each.place]) == 1
+    assert len([each for each in recorder.notices if PROJECT in each.where]) == 1

@@ -77,7 +77,7 @@ def learner_of(
 
 def learn_all(claude: ClaudeFolder, writer: Writer) -> None:
     learner = learner_of(claude, writer)
-    while learner.learn():
+    while learner.run():
         pass
 
 
@@ -149,7 +149,7 @@ def test_a_slice_that_is_over_goes_on_in_the_next(
     learner = learner_of(claude, writer)
     slices = 1
     # Each slice is over as soon as it has begun.
-    while learner.learn(0):
+    while learner.run(0):
         slices += 1
 
     assert slices >= 17
@@ -167,14 +167,14 @@ def test_another_run_goes_on_where_this_one_ended(
 
     write(path, [user(), *turns(4)])
     collector.scan()
-    assert not learner_of(claude, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).run(10)
     first = len(asked)
-    assert not learner_of(claude, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).run(10)
     assert len(asked) == first > 0
 
     append(path, turn(4))
     collector.scan()
-    assert not learner_of(claude, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).run(10)
     # The step that became whole, and none before it: a call, and a result.
     assert len(asked) == first + 2
 
@@ -192,7 +192,7 @@ def test_a_text_is_counted_once_in_all_files(
     write(path, copied)
     write(path.with_name(f"{'9' * 8}-2222-4333-8444-555555555555.jsonl"), copied)
     collector.scan()
-    assert not learner_of(claude, writer, count).learn(10)
+    assert not learner_of(claude, writer, count).run(10)
 
     long = [text for text in asked if len(text) >= KEPT_FROM_CHARS]
     assert len(long) == len(set(long)) == 3
@@ -285,10 +285,10 @@ def test_what_another_ctxtop_learnt_meanwhile_is_not_learnt_twice(
     write(path, [user(), *turns(6)])
     collector.scan()
     slow = learner_of(claude, writer)
-    slow.learn(0)
+    slow.run(0)
     learn_all(claude, writer)
     before = learnt(store)
-    while slow.learn():
+    while slow.run():
         pass
 
     assert learnt(store) == before
@@ -314,8 +314,8 @@ def test_the_scan_alone_learns_nothing(
     assert learnt(store)["learnt"] == []
 
     told = len(recorder.changes)
-    collector.afterwards.learn()
-    collector.afterwards.learn()
+    collector.post_scan_jobs.calibrate()
+    collector.post_scan_jobs.calibrate()
     assert len(learnt(store)["growth"]) == 3
     # Once for the file, so that no screen takes it for another ctxtop's.
     assert [change.session_ids for change in recorder.changes[told:]] == [{SESSION}]
@@ -331,8 +331,8 @@ def test_an_estimator_of_the_store_has_what_was_learnt(
     with closing(open_reader(store)) as db:
         estimator = read_estimator(db)
 
-        assert estimator.of(MODEL).factors.origin is Origin.MODEL
-        assert estimator.of("claude-sonnet-5").factors.origin is Origin.TOKENIZER
-        assert estimator.of("claude-opus-4-6").factors.origin is Origin.MEASURED
+        assert estimator.for_model(MODEL).factors.origin is Origin.MODEL
+        assert estimator.for_model("claude-sonnet-5").factors.origin is Origin.TOKENIZER
+        assert estimator.for_model("claude-opus-4-6").factors.origin is Origin.MEASURED
         # A result of the session, as what the session grew by says.
         assert 400 < estimator.tokens(f"7 {LONG}", MODEL) < 600

@@ -41,7 +41,7 @@ def session(claude: ClaudeFolder, number: int, answers: int) -> None:
 
 def learn_all(writer: Writer) -> int:
     learner, steps = ForecastLearner(writer), 0
-    while learner.learn():
+    while learner.run():
         steps += 1
     return steps
 

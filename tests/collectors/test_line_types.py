@@ -259,15 +259,15 @@ def test_every_type_of_line_is_used_or_ignored_for_a_reason(name: str) -> None:
 def test_a_known_line_is_never_counted_as_unknown(name: str) -> None:
     facts = read({"type": name, "sessionId": SESSION})
 
-    assert facts.unknown == {}
-    assert sum(facts.ignored.values()) == (name in METADATA)
+    assert facts.unknown_types == {}
+    assert sum(facts.ignored_types.values()) == (name in METADATA)
 
 
 @pytest.mark.parametrize("name", SUBTYPES)
 def test_every_subtype_is_known(name: str) -> None:
     facts = read(chained("system", subtype=name))
 
-    assert facts.unknown == {}
+    assert facts.unknown_types == {}
     assert (f"system/{name}" in USED) != (name in SYSTEM)
     assert f"system/{name}" in USED or why_ignored(f"system/{name}")
 
@@ -276,7 +276,7 @@ def test_every_subtype_is_known(name: str) -> None:
 def test_every_kind_of_attachment_is_known(name: str) -> None:
     facts = read(attachment(name))
 
-    assert facts.unknown == {}
+    assert facts.unknown_types == {}
     assert (f"attachment/{name}" in USED) != (name in ATTACHMENTS)
     assert f"attachment/{name}" in USED or why_ignored(f"attachment/{name}")
 
@@ -287,14 +287,14 @@ def test_every_kind_of_attachment_is_known(name: str) -> None:
 def test_every_kind_of_progress_is_known(kind: str) -> None:
     facts = read(chained("progress", data={"type": kind}))
 
-    assert facts.unknown == {}
-    assert facts.ignored == {f"progress/{kind}": 1}
+    assert facts.unknown_types == {}
+    assert facts.ignored_types == {f"progress/{kind}": 1}
     assert why_ignored(f"progress/{kind}")
 
 
 @pytest.mark.parametrize("data", [{"type": "of_tomorrow"}, {}, "text", None])
 def test_progress_of_tomorrow_is_counted(data: object) -> None:
-    assert sum(read(chained("progress", data=data)).unknown.values()) == 1
+    assert sum(read(chained("progress", data=data)).unknown_types.values()) == 1
 
 
 def test_whatever_is_ignored_is_counted_under_a_name_that_has_a_reason() -> None:
@@ -302,7 +302,7 @@ def test_whatever_is_ignored_is_counted_under_a_name_that_has_a_reason() -> None
     lines += [chained("system", subtype=name) for name in SYSTEM]
     lines += [attachment(name) for name in ATTACHMENTS]
     lines.append(chained("assistant", message={"model": "<synthetic>", "content": []}))
-    counted = {name for line in lines for name in read(line).ignored}
+    counted = {name for line in lines for name in read(line).ignored_types}
 
     assert len(counted) == len(lines)
     assert [name for name in counted if not why_ignored(name)] == []
@@ -316,7 +316,7 @@ def test_what_is_not_known_has_no_reason() -> None:
 
 @pytest.mark.parametrize("name", sorted(JOURNAL_ONLY))
 def test_a_workflows_result_in_a_session_is_not_known(name: str) -> None:
-    assert read({"type": name, "agentId": "a1", "result": "x"}).unknown == {name: 1}
+    assert read({"type": name, "agentId": "a1", "result": "x"}).unknown_types == {name: 1}
 
 
 @pytest.mark.parametrize("name", ["cause", "trigger", "sessions", "data", "content", "result"])
@@ -324,5 +324,5 @@ def test_a_workflows_result_in_a_session_is_not_known(name: str) -> None:
 def test_fields_of_one_type_may_be_of_another_kind_elsewhere(name: str, value: object) -> None:
     facts = read(user("hello") | {name: value})
 
-    assert (facts.unknown, facts.bad) == ({}, ())
+    assert (facts.unknown_types, facts.bad) == ({}, ())
     assert facts.session.first_prompt == "hello"

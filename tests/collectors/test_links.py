@@ -176,7 +176,7 @@ def test_a_fork_owns_only_its_own_answers(
         (shared,) = link_queries.shared_answers(db, OTHER)
 
     assert spent == {SESSION: 3, OTHER: 1}
-    assert (shared.session_id, shared.shared, shared.answers) == (SESSION, 2, 3)
+    assert (shared.session_id, shared.shared_answers, shared.answers) == (SESSION, 2, 3)
     assert [link[:2] for link in linked(store, OTHER)] == (
         [] if kind == "cli" else [("forked-from", SESSION)]
     )

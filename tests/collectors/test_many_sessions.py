@@ -75,10 +75,10 @@ def test_only_the_open_and_the_newest_sessions_are_forecast(
 ) -> None:
     monkeypatch.setattr(fleet, "LOOKS_AHEAD", 6)
     found = {each.session_id: each for each in read_sessions(db, START_MS)}
-    looked_at = {name for name, session in found.items() if session.trail}
+    looked_at = {name for name, session in found.items() if session.recent_contexts}
     assert looked_at == {OPEN, *(name_of(number) for number in range(COUNT - 6, COUNT))}
     (asked_for,) = read_sessions(db, START_MS, [name_of(1)])
-    assert asked_for.trail == (50_001, 20_000, 30_001)
+    assert asked_for.recent_contexts == (50_001, 20_000, 30_001)
 
 
 def test_the_screen_gets_the_open_and_the_newest_at_once_and_all_in_the_end(
@@ -87,10 +87,10 @@ def test_the_screen_gets_the_open_and_the_newest_at_once_and_all_in_the_end(
     reader = FleetReader(db, START_MS)
     first = reader.read(None, START_MS)
     assert {each.session_id for each in first} == {OPEN, name_of(COUNT - 1)}
-    assert reader.unread == COUNT - 2
-    assert not reader.is_sure(START_MS)
+    assert reader.unread_count == COUNT - 2
+    assert not reader.is_current(START_MS)
     sizes = []
-    while reader.unread:
+    while reader.unread_count:
         sizes.append(len(reader.read((), START_MS)))
     assert sizes == [6, COUNT]
     assert reader.read((), START_MS) == tuple(read_sessions(db, START_MS))
@@ -106,10 +106,10 @@ def test_a_session_that_changes_meanwhile_is_read_before_its_turn(db: sqlite3.Co
 def test_sessions_stay_on_the_screen_while_all_are_read_again(db: sqlite3.Connection) -> None:
     reader = FleetReader(db, START_MS)
     reader.read(None, START_MS)
-    while reader.unread:
+    while reader.unread_count:
         reader.read((), START_MS)
     assert len(reader.read(None, START_MS)) == COUNT
-    assert reader.unread
+    assert reader.unread_count
 
 
 def test_a_trigger_is_learnt_once_for_all_sessions_that_are_alike(
@@ -124,7 +124,7 @@ def test_a_trigger_is_learnt_once_for_all_sessions_that_are_alike(
     monkeypatch.setattr("ctxtop.core.evidence.find_trigger", find)
     found = read_sessions(db, START_MS)
     assert len({each.context.trigger.tokens for each in found if each.context.trigger}) >= 1
-    assert len(asked) == len({(each.own, each.others) for each in asked})
+    assert len(asked) == len({(each.own_compactions, each.other_compactions) for each in asked})
 
 
 def test_a_list_of_which_nothing_was_read_again_is_not_sorted_again(
@@ -132,7 +132,7 @@ def test_a_list_of_which_nothing_was_read_again_is_not_sorted_again(
 ) -> None:
     reader = FleetReader(db, START_MS)
     last = reader.read(None, START_MS)
-    while reader.unread:
+    while reader.unread_count:
         last = reader.read((), START_MS)
     assert reader.read((), START_MS) is last
     again = reader.read({name_of(1)}, START_MS)

@@ -166,7 +166,7 @@ def test_old_measurements_go_and_the_newest_window_stays(
     assert [row.kind for row in rows] == ["turn.complete"] * 3
     with closing(open_reader(store)) as db:
         (seen,) = evidence_queries.windows_seen(db)
-    assert (seen.window_tokens, seen.measured) == (400_000, 1)
+    assert (seen.window_tokens, seen.is_measured) == (400_000, 1)
 
 
 def test_a_time_that_is_missing_is_the_file_s() -> None:

@@ -42,7 +42,7 @@ def test_the_context_at_a_past_answer_is_what_that_answer_saw(
 
     def at(until: int | None, most: int = 20) -> tuple[int, set[str], int]:
         found = read_composition(
-            db, claude.projects, SESSION, counter=Letters(), until=until, most=most
+            db, claude.projects, SESSION, counter=Letters(), until_offset=until, max_items=most
         )
         names = {each.name for each in found.categories}
         return found.total_tokens, names, len(found.largest)

@@ -103,11 +103,11 @@ def test_what_is_no_regular_file_is_told_of_and_never_opened(
     make(odd)
     began = time.monotonic()
     collector.scan()
-    collector.take_paths([odd])
+    collector.index_paths([odd])
 
     assert time.monotonic() - began < 10
     assert {trouble.what for trouble in recorder.troubles} >= {"is not a regular file"}
-    assert len({trouble.place for trouble in recorder.troubles}) == 3
+    assert len({trouble.where for trouble in recorder.troubles}) == 3
     assert [row[0] for row in dump(store)["file"]] == [MAIN]
 
 
@@ -119,12 +119,12 @@ def test_a_known_file_that_becomes_a_fifo_is_not_waited_for(
     path.unlink()
     os.mkfifo(path)
     began = time.monotonic()
-    collector.take_paths([path])
+    collector.index_paths([path])
     collector.scan()
 
     assert time.monotonic() - began < 10
     assert [row[0] for row in dump(store)["response"]] == [MAIN], "what it said is kept"
-    assert {trouble.place for trouble in recorder.troubles} == {MAIN}
+    assert {trouble.where for trouble in recorder.troubles} == {MAIN}
 
 
 def test_links_of_every_kind_lead_nowhere(
@@ -145,8 +145,8 @@ def test_links_of_every_kind_lead_nowhere(
     for _ in range(2):
         collector.scan()
     for name in ("folder-out", "folder-in", "folder-up"):
-        collector.look_below(claude.projects / name)
-    collector.take_paths([project / "file-out.jsonl"])
+        collector.scan_below(claude.projects / name)
+    collector.index_paths([project / "file-out.jsonl"])
 
     assert [row[0] for row in dump(store)["file"]] == [MAIN]
     assert [row[1] for row in dump(store)["response"]] != []
@@ -195,7 +195,7 @@ def test_a_folder_that_is_renamed_between_the_look_and_the_reading(
     write(claude.projects / MAIN, [assistant("m1")])
     finding = find_files(claude)
     (claude.projects / PROJECT).rename(claude.projects / "-renamed")
-    collector.take(finding)
+    collector.index_listing(finding)
     assert dump(store)["response"] == []
     collector.scan()
 

@@ -64,8 +64,8 @@ def test_every_layer_says_where(project: Path, user: Path) -> None:
         CTXTOP_POLICY_MODE="",
         OTHER="x",
     )
-    assert found.look([str(project)])
-    policy = found.policies.of(str(project))
+    assert found.refresh([str(project)])
+    policy = found.policies.for_project(str(project))
 
     assert held(policy, "compact.min_tokens") == (4, Origin.COMMAND_LINE, "--set")
     assert held(policy, "compact.min_messages") == (
@@ -83,10 +83,10 @@ def test_another_project_is_not_concerned(project: Path, tmp_path: Path) -> None
     write(project / PROJECT_FILE, "mode = 'observe'\n")
     trust(project)
     found = files()
-    found.look([str(project), str(tmp_path)])
+    found.refresh([str(project), str(tmp_path)])
 
-    assert found.policies.of(str(project)).text("mode") == "observe"
-    assert found.policies.of(str(tmp_path)).text("mode") == "suggest"
+    assert found.policies.for_project(str(project)).text("mode") == "observe"
+    assert found.policies.for_project(str(tmp_path)).text("mode") == "suggest"
     assert set(found.policies.projects) == {str(project)}
 
 
@@ -101,19 +101,19 @@ def test_thresholds_of_a_variable() -> None:
 
 def test_a_file_that_changes_and_goes(project: Path, user: Path) -> None:
     found = files(user)
-    assert not found.look([str(project)])
+    assert not found.refresh([str(project)])
     write(user, "mode = 'auto'\n")
-    assert found.look([str(project)])
-    assert found.policies.of(str(project)).text("mode") == "auto"
+    assert found.refresh([str(project)])
+    assert found.policies.for_project(str(project)).text("mode") == "auto"
     own = write(project / PROJECT_FILE, "[policy]\nmode = 'observe'\n")
     trust(project)
-    assert found.look([str(project)])
-    assert not found.look([str(project)])
-    assert found.policies.of(str(project)).text("mode") == "observe"
+    assert found.refresh([str(project)])
+    assert not found.refresh([str(project)])
+    assert found.policies.for_project(str(project)).text("mode") == "observe"
     own.unlink()
     user.unlink()
-    assert found.look([str(project)])
-    assert found.policies.of(str(project)).text("mode") == "suggest"
+    assert found.refresh([str(project)])
+    assert found.policies.for_project(str(project)).text("mode") == "suggest"
     assert found.policies.projects == {}
 
 
@@ -131,17 +131,17 @@ def test_a_broken_file_is_one_notice(project: Path, data: bytes, what: str) -> N
     path = project / PROJECT_FILE
     path.write_bytes(data)
     found = files()
-    found.look([str(project)])
-    found.look([str(project)])
+    found.refresh([str(project)])
+    found.refresh([str(project)])
 
     (notice,) = found.notices
-    assert (notice.place, what in notice.what) == (str(path), True)
-    assert found.policies.of(str(project)).text("mode") == "suggest"
+    assert (notice.location, what in notice.what) == (str(path), True)
+    assert found.policies.for_project(str(project)).text("mode") == "suggest"
     path.write_text("mode = 'auto'\n")
     trust(project)
-    found.look([str(project)])
+    found.refresh([str(project)])
     assert found.notices == ()
-    assert found.policies.of(str(project)).text("mode") == "auto"
+    assert found.policies.for_project(str(project)).text("mode") == "auto"
 
 
 def test_a_link_and_a_pipe_are_not_read(project: Path, tmp_path: Path) -> None:
@@ -149,13 +149,13 @@ def test_a_link_and_a_pipe_are_not_read(project: Path, tmp_path: Path) -> None:
     path = project / PROJECT_FILE
     path.symlink_to(outside)
     found = files()
-    found.look([str(project)])
+    found.refresh([str(project)])
 
-    assert found.policies.of(str(project)).text("mode") == "suggest"
-    assert [notice.place for notice in found.notices] == [str(path)]
+    assert found.policies.for_project(str(project)).text("mode") == "suggest"
+    assert [notice.location for notice in found.notices] == [str(path)]
     path.unlink()
     os.mkfifo(path)
-    found.look([str(project)])
+    found.refresh([str(project)])
     assert ["not a regular file" in notice.what for notice in found.notices] == [True]
 
 
@@ -170,7 +170,7 @@ def test_a_bad_value_of_the_user_is_told_once_for_all_projects(project: Path, us
     write(user, "[rearm]\nhysteresis = 'much'\n")
     write(project / PROJECT_FILE, "mode = 'auto'\n")
     found = files(user)
-    found.look([str(project)])
+    found.refresh([str(project)])
 
     (notice,) = found.notices
     assert (notice.key, notice.where, notice.origin) == (
@@ -183,7 +183,7 @@ def test_a_bad_value_of_the_user_is_told_once_for_all_projects(project: Path, us
 def test_what_a_terminal_could_obey_is_taken_out(project: Path) -> None:
     write(project / PROJECT_FILE, 'mode = "\\u001b[31mred"\n"\\u001b]0;x" = 1\n')
     found = files()
-    found.look([str(project)])
+    found.refresh([str(project)])
 
     assert len(found.notices) == 2
     assert all(str(notice).isprintable() for notice in found.notices)
@@ -193,6 +193,6 @@ def test_a_relative_folder_is_no_project(monkeypatch: pytest.MonkeyPatch, projec
     write(project / PROJECT_FILE, "mode = 'auto'\n")
     monkeypatch.chdir(project)
     found = files()
-    found.look(["."])
+    found.refresh(["."])
 
     assert found.policies.projects == {}

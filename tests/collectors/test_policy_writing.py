@@ -58,7 +58,7 @@ def test_a_key_is_said_and_taken_out_again(
     before = flatten(tomllib.loads(text))
     after = changed(path, text, key, value)
     said = flatten(tomllib.loads(after))
-    assert KEYS[key].kind.read(said[key]) == value
+    assert KEYS[key].value_type.parse(said[key]) == value
     assert {name: each for name, each in said.items() if name != key} == {
         name: each for name, each in before.items() if name != key
     }
@@ -86,7 +86,7 @@ def test_many_changes_after_each_other(
         text = changed(path, text, key, value)
     said = flatten(tomllib.loads(text))
     for key, value in dict(changes).items():
-        assert KEYS[key].kind.read(said[key]) == value
+        assert KEYS[key].value_type.parse(said[key]) == value
 
 
 @pytest.mark.parametrize(
@@ -115,28 +115,28 @@ def test_a_change_is_written_kept_and_taken_back(tmp_path: Path) -> None:
     assert changes.last() is None
     first = plan_value(path, [tmp_path], "mode", "observe")
     assert difference(first) == ["+[policy]", '+mode = "observe"']
-    changes.make(first)
+    changes.apply(first)
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)
-    changes.make(plan_value(path, [tmp_path], "mode", "auto"))
+    changes.apply(plan_value(path, [tmp_path], "mode", "auto"))
     assert path.stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "store.db.policy.json").stat().st_mode & 0o777 == 0o600
     for text in ('[policy]\nmode = "observe"\n', None):
         last = changes.last()
         assert last is not None
-        changes.take_back(last, changes.plan_back(last, [tmp_path]))
+        changes.undo(last, changes.plan_undo(last, [tmp_path]))
         assert (path.read_text() if path.exists() else None) == text
     assert changes.last() is None
 
 
 def test_what_somebody_changed_since_is_not_taken_back(tmp_path: Path) -> None:
     path, changes = tmp_path / "config.toml", Changes(tmp_path / "store.db")
-    changes.make(plan_value(path, [tmp_path], "mode", "observe"))
+    changes.apply(plan_value(path, [tmp_path], "mode", "observe"))
     path.write_text("mode = 'auto' # mine")
     last = changes.last()
     assert last is not None
     with pytest.raises(NotSafeError, match="changed since"):
-        changes.plan_back(last, [tmp_path])
+        changes.plan_undo(last, [tmp_path])
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     change = plan_value(path, [tmp_path], "mode", "observe")
     path.write_text("# made meanwhile\n")
     with pytest.raises(NotSafeError):
-        changes.make(change)
+        changes.apply(change)
     assert path.read_text() == "# made meanwhile\n"
     assert changes.last() is None
 
@@ -152,5 +152,5 @@ def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
 def test_the_last_changes_are_kept(tmp_path: Path) -> None:
     path, changes = tmp_path / "config.toml", Changes(tmp_path / "store.db")
     for number in range(KEPT + 3):
-        changes.make(plan_value(path, [tmp_path], "compact.min_tokens", number))
+        changes.apply(plan_value(path, [tmp_path], "compact.min_tokens", number))
     assert len(changes.all()) == KEPT

@@ -62,7 +62,7 @@ def said(
     reply = answer(Call(event, fields, store, time.time_ns() // 1_000_000))
     if reply is None:
         return None
-    assert not reply.block
+    assert not reply.block_reason
     (action,) = (name for name, text in TEXTS.items() if text == reply.context)
     return action
 

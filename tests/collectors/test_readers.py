@@ -117,10 +117,10 @@ def test_two_processes_read_what_one_would(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answered: list[bool] = []
-    take = Collector._take_answer
+    take = Collector._store_answer
 
     def count(self: Collector, answer: readers.Answered, batch: Any) -> None:  # noqa: ANN401
-        answered.append(answer.reading is not None)
+        answered.append(answer.block is not None)
         take(self, answer, batch)
 
     monkeypatch.setattr(Collector, "_take_answer", count)
@@ -204,7 +204,7 @@ def test_a_process_that_is_killed_while_it_reads(
     sign: signal.Signals,
 ) -> None:
     assert len(files) == FILES
-    take, taken = Collector._take_answer, 0
+    take, taken = Collector._store_answer, 0
 
     def count(self: Collector, answer: readers.Answered, batch: Any) -> None:  # noqa: ANN401
         nonlocal taken
@@ -256,7 +256,7 @@ def test_a_file_that_changes_while_a_process_reads_it(
     moment: int,
 ) -> None:
     largest = files[-1]
-    take, seen = Collector._take_answer, 0
+    take, seen = Collector._store_answer, 0
 
     def count(self: Collector, answer: readers.Answered, batch: Any) -> None:  # noqa: ANN401
         nonlocal seen

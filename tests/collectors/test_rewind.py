@@ -74,7 +74,7 @@ class Told:
             if live is not None:
                 began = START_MS + live * 1000
                 entry = LiveSession(SESSION, 1, "idle", None, None, None, started_at=began)
-                writer.save_live([entry])
+                writer.save_open_sessions([entry])
         with closing(open_reader(self.store)) as db:
             (found,) = read_sessions(db, 0)
             return found
@@ -89,12 +89,12 @@ def told(claude: ClaudeFolder, tmp_path: Path) -> Told:
 def test_the_clients_number_is_shown_on_every_part_of_the_page(told: Told, kind: object) -> None:
     session = told.session(kind(30_000, LAST + 5))  # type: ignore[operator]
     assert (session.context.tokens, session.context.state) == (30_000, ContextState.MEASURED)
-    assert session.context.numbers.fill == 30_000
+    assert session.context.token_counts.fill == 30_000
     with closing(open_reader(told.store)) as db:
         timeline = read_timeline(db, (SESSION, None), session.context)
         found = read_composition(db, told.claude.projects, SESSION, counter=Letters())
     shown = settled(timeline, session.context, session.last_activity_at)
-    assert (shown.turns[-1].tokens, shown.turns[-1].lowered) == (30_000, 0)
+    assert (shown.turns[-1].tokens, shown.turns[-1].is_estimate) == (30_000, 0)
     assert (found.total_tokens, found.estimated) == (30_000, False)
     stale = settled(timeline, session.context, START_MS)
     assert stale is timeline, "a timeline that is newer than the session says more"

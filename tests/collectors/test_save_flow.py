@@ -47,7 +47,7 @@ def staging(machine: Machine, generation: Generation, folder: Path) -> Path:
     if generation is not Generation.TMP:
         seed = f"{os.geteuid()}:{seed}"
     mark = hashlib.sha256(seed.encode()).hexdigest()[:12]
-    return dict(machine.staging)[generation] / f".claude-memory-staging-{mark}"
+    return dict(machine.staging_roots)[generation] / f".claude-memory-staging-{mark}"
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_every_generation_of_places_is_looked_at(
 ) -> None:
     result = {"saved_at": STAMP, "categories": ["decision"]}
     put(claude.root / "last-save-result.json", result | {"project": str(here)})
-    for generation in (Generation.PROJECT, *dict(machine.staging)):
+    for generation in (Generation.PROJECT, *dict(machine.staging_roots)):
         put_save(staging(machine, generation, here) / "last-save-result.json", result)
     collector.scan()
     found = saves_of(store).values()
@@ -105,17 +105,17 @@ def test_every_generation_of_places_is_looked_at(
 
 def test_the_bases_of_this_machine(tmp_path: Path) -> None:
     environ = {"XDG_RUNTIME_DIR": "/run/x", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    places = dict(this_machine(environ, tmp_path).staging)
+    places = dict(this_machine(environ, tmp_path).staging_roots)
 
     assert places[Generation.TMP] == places[Generation.TMP_OF_USER] == Path("/tmp").resolve()
     assert places[Generation.XDG_RUNTIME] == Path("/run/x")
     assert places[Generation.CACHE] == tmp_path / "cache/claude-memory/staging"
 
     same = {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}", "XDG_CACHE_HOME": "relative"}
-    places = dict(this_machine(same, tmp_path).staging)
+    places = dict(this_machine(same, tmp_path).staging_roots)
     assert Generation.RUN_USER not in places
     assert places[Generation.CACHE] == tmp_path / ".cache/claude-memory/staging"
-    assert Generation.XDG_RUNTIME not in dict(this_machine({}, tmp_path).staging)
+    assert Generation.XDG_RUNTIME not in dict(this_machine({}, tmp_path).staging_roots)
 
 
 def test_a_result_of_the_newest_version(read: Desk) -> None:
@@ -325,7 +325,7 @@ def test_a_place_that_lets_others_in_is_refused_and_told(
     collector.scan()
     assert saves_of(store) == {}
     assert places_of(store) == {str(place): "lets others in (mode 0755)"}
-    assert [trouble.place for trouble in recorder.troubles] == [str(place)]
+    assert [trouble.where for trouble in recorder.troubles] == [str(place)]
 
     place.chmod(0o700)
     collector.scan()
@@ -376,9 +376,9 @@ def test_what_belongs_to_another_is_refused(
     put_save(place / "triage-data.json", {})
     put(here / ".claude/.stop_hook_active", "1")
     collector.scan()
-    other = Machine(machine.managed, machine.staging, os.geteuid() + 1)
-    tell = Tell(recorder.troubled, recorder.eased, recorder.noted)
-    Surroundings(claude, writer, tell, other).look(60)
+    other = Machine(machine.managed_folder, machine.staging_roots, os.geteuid() + 1)
+    tell = Tell(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
+    Surroundings(claude, writer, tell, other).refresh(60)
 
     assert (
         places_of(store)[str(place)] == f"belongs to user {os.geteuid()}, not to {os.geteuid() + 1}"

@@ -90,7 +90,7 @@ def look(store: Path, folder: Path, now_ms: int = NOW) -> ProjectSave | None:
 
 def state_of(store: Path, folder: Path, now_ms: int = NOW) -> SaveState:
     found = look(store, folder, now_ms)
-    return found.standing.state if found else S.NONE
+    return found.status.state if found else S.NONE
 
 
 def tree(top: Path) -> dict[str, tuple[int, str]]:
@@ -116,11 +116,11 @@ def test_files_that_appear_in_any_order_end_in_one_state(
     found = look(store, here)
 
     assert found
-    assert found.standing.state is S.PARTIAL
-    assert found.standing.saved == ("decision",)
-    assert found.standing.categories == ("runbook",)
-    assert found.standing.titles == ("Use [red]JWT[/][31m",)
-    assert len(found.staged) == 2
+    assert found.status.state is S.PARTIAL
+    assert found.status.saved_categories == ("decision",)
+    assert found.status.categories == ("runbook",)
+    assert found.status.titles == ("Use [red]JWT[/][31m",)
+    assert len(found.staged_files) == 2
 
 
 def test_the_life_of_a_save(here: Path, place: Path, collector: Collector, store: Path) -> None:
@@ -161,8 +161,8 @@ def test_the_life_of_a_save(here: Path, place: Path, collector: Collector, store
     found = look(store, here)
     assert found
     # The plugin deletes the result once a prompt was told of it.
-    assert found.confirmed
-    assert found.standing.titles == ("a",)
+    assert found.was_confirmed
+    assert found.status.titles == ("a",)
 
 
 def test_nothing_of_it_is_ever_changed(
@@ -175,8 +175,8 @@ def test_nothing_of_it_is_ever_changed(
     (place / ".stop_hook_lock").symlink_to(outside)
     before = tree(here), tree(tmp_path / "claude"), outside.read_bytes()
 
-    collector.scan_and_measure()
-    collector.scan_and_measure()
+    collector.scan_and_measure_saves()
+    collector.scan_and_measure_saves()
     assert look(store, here)
     assert (tree(here), tree(tmp_path / "claude"), outside.read_bytes()) == before
 
@@ -219,8 +219,8 @@ def test_a_file_that_is_far_too_large(
     found = look(store, here)
 
     assert found
-    assert found.standing.state is S.CORRUPT
-    assert "larger than" in found.standing.reason
+    assert found.status.state is S.CORRUPT
+    assert "larger than" in found.status.reason
     with closing(open_reader(store)) as db:
         assert queries.save_raw(db, str(path)) == []
     put_at(path, b'{"titles": ["x"], "pad": "' + b"y" * (LARGEST - 40) + b'"}', 1)
@@ -242,7 +242,7 @@ def test_links_and_pipes_are_not_read(
     found = look(store, here)
 
     assert found
-    assert found.standing.state is S.CORRUPT
+    assert found.status.state is S.CORRUPT
     assert "secret" not in str(dump(store))
 
 
@@ -319,7 +319,7 @@ def test_a_save_is_measured_while_it_goes_on_and_once_it_is_over(
     for piece in growing(lines):
         with path.open("ab") as file:
             file.write(piece)
-        collector.scan_and_measure()
+        collector.scan_and_measure_saves()
         sizes += [each.lines for each in noises(store)]
     (grown,) = noises(store)
 
@@ -331,12 +331,12 @@ def test_a_save_is_measured_while_it_goes_on_and_once_it_is_over(
 
     again = store.with_name("again.db")
     with closing(Writer(again)) as writer:
-        Collector(collector.folder, writer, Recorder()).scan_and_measure()
+        Collector(collector.folder, writer, Recorder()).scan_and_measure_saves()
     assert noises(again) == [grown]
     # Measured for good: what comes after it costs nothing.
     rows = dump(store, FILE_STATE)["save_noise"]
     append(path, [user("more", at=100)])
-    collector.scan_and_measure()
+    collector.scan_and_measure_saves()
     assert dump(store, FILE_STATE)["save_noise"] == rows
 
 
@@ -345,7 +345,7 @@ def test_what_the_hooks_did_is_kept(path: Path, tmp_path: Path, collector: Colle
     said = chained("attachment", 60, attachment={"type": "hook_success", "content": note})
     other = attachment("hook_success", content="<memory-note>other</memory-note>", stdout=5)
     write(path, [*before(tmp_path), *a_save(), said, other, feedback("Stop hook feedback:\nlint")])
-    collector.scan_and_measure()
+    collector.scan_and_measure_saves()
     store = collector.writer.path
 
     with closing(open_reader(store)) as db:
@@ -362,17 +362,17 @@ def test_what_the_hooks_did_is_kept(path: Path, tmp_path: Path, collector: Colle
     assert len(noises(store)) == 1
     found = look(store, Path(user()["cwd"]))
     assert found
-    assert (found.standing.state, found.confirmed) == (S.SAVED, True)
+    assert (found.status.state, found.was_confirmed) == (S.SAVED, True)
 
 
 def test_a_rewritten_transcript_is_measured_anew(
     path: Path, tmp_path: Path, collector: Collector, store: Path
 ) -> None:
     write(path, [*before(tmp_path), *a_save()])
-    collector.scan_and_measure()
+    collector.scan_and_measure_saves()
     assert len(noises(store)) == 1
     write(path, before(tmp_path / "quite another folder"))
-    collector.scan_and_measure()
+    collector.scan_and_measure_saves()
     assert noises(store) == []
 
 
@@ -390,7 +390,7 @@ def test_lines_of_any_shape(path: Path, tmp_path: Path, collector: Collector) ->
         feedback("Stop hook feedback:\n" + "<triage_data>" * 50_000),
     ]
     write(path, [*before(tmp_path), *odd])
-    collector.scan_and_measure()
+    collector.scan_and_measure_saves()
     with closing(open_reader(collector.writer.path)) as db:
         assert len(save_queries.stop_hooks(db, SESSION)) == 3
         found = save_queries.stop_blocks(db)

@@ -31,15 +31,15 @@ def test_every_scope_is_found_and_the_first_wins(
 ) -> None:
     here = project(claude, tmp_path / "a")
     places = [
-        machine.managed / "managed-settings.d" / "10.json",
-        machine.managed / "managed-settings.json",
+        machine.managed_folder / "managed-settings.d" / "10.json",
+        machine.managed_folder / "managed-settings.json",
         here / ".claude" / "settings.local.json",
         here / ".claude" / "settings.json",
         claude.root / "settings.json",
     ]
     for number, place in enumerate(places):
         put(place, {"autoCompactWindow": number})
-    put(machine.managed / "managed-settings.d" / "readme.txt", "x")
+    put(machine.managed_folder / "managed-settings.d" / "readme.txt", "x")
     for number, place in enumerate(places):
         collector.scan()
         found = settings_of(store)
@@ -202,7 +202,7 @@ def test_a_file_that_is_not_valid_says_nothing_and_is_told(
     assert fact.values == {}
     assert fact.problem is not None
     assert reason in fact.problem
-    assert [trouble.place for trouble in recorder.troubles] == [str(path)]
+    assert [trouble.where for trouble in recorder.troubles] == [str(path)]
     assert "\n" not in str(recorder.troubles[0])
 
     put(path, {"model": "haiku"})
@@ -264,7 +264,7 @@ def test_a_file_that_may_not_be_read_is_read_when_it_may(
         shut.setattr(settings, "read_found", refuse)
         collector.scan()
         assert settings_of(store) == {}
-        assert [trouble.place for trouble in recorder.troubles] == [str(path)]
+        assert [trouble.where for trouble in recorder.troubles] == [str(path)]
     collector.scan()
 
     assert len(settings_of(store)) == 1

@@ -191,7 +191,7 @@ def test_a_program_of_the_current_folder_is_not_run(
     with pytest.raises(NotRunError, match="no `claude`"):
         prepare_run(str(hostile), None)
     with pytest.raises(ProviderError, match="no `claude`"):
-        ClaudeCli({"PATH": path}).ask(Request("x"), 5)
+        ClaudeCli({"PATH": path}).generate(Request("x"), 5)
     assert "not installed" in channels.run(channels.Program(("notify-send", "x")))
     assert pane.find_pane(1) is None
     assert not ran.exists()

@@ -55,7 +55,7 @@ def test_a_second_look_reads_and_writes_nothing(
     furnish(project(claude, tmp_path / "a") / ".claude")
     furnish(claude.root)
     put(claude.root / "settings.local.json", "{")
-    put(machine.managed / "managed-settings.json", {"model": "m"})
+    put(machine.managed_folder / "managed-settings.json", {"model": "m"})
     put(claude.root / "agents/bad.md", "no head")
     collector.scan()
     changes = writer.connection.total_changes
@@ -66,9 +66,11 @@ def test_a_second_look_reads_and_writes_nothing(
     monkeypatch.setattr(contained, "open_regular", opened)
     for _ in range(2):
         collector.scan()
-        collector.read_surroundings()
+        collector.read_config()
     Collector(claude, writer, recorder).scan()
-    Surroundings(claude, writer, Tell(recorder.troubled, recorder.eased, recorder.noted)).look(60)
+    Surroundings(
+        claude, writer, Tell(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
+    ).refresh(60)
 
     assert writer.connection.total_changes == changes
     assert recorder.troubles == []
@@ -90,8 +92,8 @@ def test_every_project_has_its_turn_and_the_newest_has_every_one(
     for folder in folders:
         put(folder / ".claude/settings.json", {"model": "first"})
     look = Surroundings(
-        claude, writer, Tell(recorder.troubled, recorder.eased, recorder.noted)
-    ).look
+        claude, writer, Tell(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
+    ).refresh
     for number in range(1, 6):
         look(0)
         assert len(settings_of(store)) == number
@@ -109,13 +111,13 @@ def test_changes_are_followed_between_two_scans(
     here = project(claude, tmp_path / "a")
     collector.scan()
     furnish(here / ".claude")
-    collector.read_surroundings()
+    collector.read_config()
     assert len(settings_of(store)) == 2
     assert len(definitions_of(store)) == 2
     assert len(saves_of(store)) == 1
 
     shutil.rmtree(here)
-    collector.read_surroundings()
+    collector.read_config()
     assert is_bare(store)
 
 
@@ -129,7 +131,7 @@ def test_a_claude_folder_that_leads_out_of_its_project_is_refused(
         collector.scan()
     assert is_bare(store)
     (trouble,) = recorder.troubles
-    assert (trouble.place, trouble.what) == (str(here / ".claude"), "is a link out of its folder")
+    assert (trouble.where, trouble.what) == (str(here / ".claude"), "is a link out of its folder")
 
     (here / ".claude").unlink()
     furnish(here / "inside")
@@ -138,7 +140,7 @@ def test_a_claude_folder_that_leads_out_of_its_project_is_refused(
     assert set(settings_of(store)) == {
         str(here / ".claude" / name) for name in ("settings.json", "settings.local.json")
     }
-    assert recorder.ended == [trouble.place]
+    assert recorder.ended == [trouble.where]
 
 
 @pytest.mark.parametrize("name", ["agents", "skills", "memory", "settings.json"])
@@ -164,7 +166,7 @@ def test_a_part_of_it_that_leads_out_is_refused(
     assert b"outside" not in b"".join(each.read_bytes() for each in store.parent.iterdir())
     assert all("elsewhere" not in path for path in (*settings_of(store), *definitions_of(store)))
     if name != "memory":
-        assert [trouble.place for trouble in recorder.troubles] == [str(path)]
+        assert [trouble.where for trouble in recorder.troubles] == [str(path)]
 
 
 @pytest.mark.parametrize("kind", ["file", "fifo", "loop"])
@@ -227,7 +229,7 @@ def test_what_cannot_be_looked_at_is_told_and_stays(
     with monkeypatch.context() as closed:
         closed.setattr("ctxtop.collectors.surroundings.surroundings.child", shut)
         collector.scan()
-        assert [trouble.place for trouble in recorder.troubles] == [str(here)]
+        assert [trouble.where for trouble in recorder.troubles] == [str(here)]
         assert dump(store) | {"trouble": []} == before
     collector.scan()
 
@@ -307,7 +309,7 @@ def test_the_watcher_keeps_up_with_them(
         if seen[-1]:
             stop.set()
 
-    looked = Collector.read_surroundings
+    looked = Collector.read_config
     monkeypatch.setattr(Collector, "read_surroundings", told)
     monkeypatch.setattr(watch, "RECONCILE_S", 3600.0)
     watch.keep_up(claude, writer, recorder, stop)

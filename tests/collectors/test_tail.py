@@ -45,9 +45,9 @@ def read_all(
         read = read_tail(path, before, block_bytes)
         assert read.change is not Change.REWRITTEN
         lines += lines_of(read)
-        bad += read.bad
+        bad += read.bad_lines
         before = read.after
-        if not read.more:
+        if not read.has_more:
             return lines, bad, before
 
 
@@ -100,7 +100,7 @@ def test_a_whole_object_at_the_end_of_a_file_that_rests_is_a_line(path: Path, en
     again = read_tail(path, stands)
 
     assert stands.offset == 15
-    assert (again.change, again.unrested) == (Change.NONE, False)
+    assert (again.change, again.unterminated) == (Change.NONE, False)
 
 
 def test_a_file_that_does_not_rest_is_to_be_looked_at_again(path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_file_that_does_not_rest_is_to_be_looked_at_again(path: Path) -> None:
     first = read_tail(path, START)
     os.utime(path, (1_700_000_000, 1_700_000_000))
 
-    assert (first.after.offset, first.unrested) == (8, True)
+    assert (first.after.offset, first.unterminated) == (8, True)
     assert read_tail(path, first.after).block.size == 7
 
 
@@ -119,7 +119,7 @@ def test_half_a_line_is_none_however_long_it_rests(path: Path, half: bytes) -> N
     _, _, stands = read_all(path)
     again = read_tail(path, stands)
 
-    assert (stands.offset, again.change, again.unrested) == (8, Change.NONE, False)
+    assert (stands.offset, again.change, again.unterminated) == (8, Change.NONE, False)
 
 
 @pytest.mark.parametrize("block", [4, 64, tail.BLOCK_BYTES])
@@ -347,7 +347,7 @@ def test_where_reading_stops_early_the_file_still_looks_changed(path: Path) -> N
     path.write_bytes(b"{}\n" * 100)
     read = read_tail(path, START, block_bytes=30)
 
-    assert read.more
+    assert read.has_more
     assert read.after.size == read.after.offset < path.stat().st_size
 
 

@@ -62,7 +62,7 @@ def path(claude: ClaudeFolder) -> Path:
 
 def compactions(store: Path, session_id: str | None = None) -> list[tuple[str, Told | None]]:
     with closing(open_reader(store)) as db:
-        return [(row.uuid, unpack(row.told)) for row in queries.compactions(db, session_id)]
+        return [(row.uuid, unpack(row.report)) for row in queries.compactions(db, session_id)]
 
 
 def forgot(store: Path) -> dict[str, list[str] | None]:
@@ -77,12 +77,12 @@ def test_a_compaction_is_told_of_as_soon_as_its_summary_is_there(
     path: Path, collector: Collector, recorder: Recorder, store: Path
 ) -> None:
     write(path, [user(RULE), *read("/p/a.py", 1), boundary(at=5, uuid="B1")])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
     assert forgot(store) == {"B1": None}
 
     append(path, [summary("We read nothing.")])
     recorder.changes.clear()
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     assert forgot(store) == {"B1": ["/p/a.py"]}
     ((_, told),) = compactions(store)
@@ -96,7 +96,7 @@ def test_one_without_a_summary_is_told_of_when_the_session_went_on(
     path: Path, collector: Collector, store: Path, after: JsonLine
 ) -> None:
     write(path, [*read("/p/a.py", 1), boundary(at=5, uuid="B1"), after])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     assert forgot(store)["B1"] == ["/p/a.py"]
 
@@ -105,13 +105,13 @@ def test_a_second_run_reads_nothing(
     path: Path, collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path, [*read("/p/a.py", 1), boundary(uuid="B1"), summary()])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
     before = dump(store)
     monkeypatch.setattr(telling.Telling, "_read", None)
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
     again = Recorder()
     with closing(Writer(store)) as writer:
-        Collector(collector.folder, writer, again).scan_and_tell()
+        Collector(collector.folder, writer, again).scan_and_report_compactions()
 
     assert dump(store) == before
     assert again.changes == []
@@ -128,9 +128,9 @@ def test_told_line_by_line_or_at_once_it_is_the_same(
     write(path, [])
     for line in lines:
         append(path, [line])
-        collector.scan_and_tell()
+        collector.scan_and_report_compactions()
     with closing(Writer(tmp_path / "clean.db")) as writer:
-        Collector(claude, writer, Recorder()).scan_and_tell()
+        Collector(claude, writer, Recorder()).scan_and_report_compactions()
 
     assert forgot(store) == {"B2": ["/p/b.py", "/p/a.py"], "B1": []}
     assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
@@ -144,9 +144,9 @@ def test_a_file_that_was_rewritten_is_told_of_anew(
 ) -> None:
     end = [boundary(uuid="B1"), summary("nothing")]
     write(path, [*read("/p/a.py", 1), *end])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
     write(path, [*read("/p/of/another/length.py", 1), *end])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     assert forgot(store) == {"B1": ["/p/of/another/length.py"]}
 
@@ -159,8 +159,8 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(path, [*read("/p/a.py", 1), boundary(uuid="B1"), summary("nothing")])
-    collector.scan_and_tell()
-    (untold,) = ToldWriter(writer).untold(ENGINE + 1)
+    collector.scan_and_report_compactions()
+    (untold,) = ToldWriter(writer).pending(ENGINE + 1)
     ((offset, uuid),) = untold.boundaries
     newer = ToldRow(offset, uuid, pack(Told(cleared_results=7)))
     ToldWriter(writer).save(untold.file_id, ENGINE + 1, [newer])
@@ -170,7 +170,7 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
     ((_, told),) = compactions(store)
     assert told == Told(cleared_results=7)
     monkeypatch.setattr("ctxtop.core.told.ENGINE", ENGINE + 2)
-    collector.afterwards.tell_compactions()
+    collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
 
 
@@ -179,7 +179,7 @@ def test_a_boundary_that_went_meanwhile_is_not_kept(
 ) -> None:
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
-    (untold,) = ToldWriter(writer).untold(1)
+    (untold,) = ToldWriter(writer).pending(1)
     ((offset, uuid),) = untold.boundaries
     row = pack(Told())
     wrong = [ToldRow(offset + 1, uuid, row), ToldRow(offset, "another", row)]
@@ -203,15 +203,15 @@ def test_a_file_that_cannot_be_read_is_a_trouble_until_it_can(
 
     with monkeypatch.context() as patch:
         patch.setattr(telling.Telling, "_read", refuse)
-        collector.afterwards.tell_compactions()
-        collector.afterwards.tell_compactions()
+        collector.post_scan_jobs.report_compactions()
+        collector.post_scan_jobs.report_compactions()
     (trouble,) = recorder.troubles
-    assert (trouble.place, "Permission denied" in trouble.what) == (
+    assert (trouble.where, "Permission denied" in trouble.what) == (
         f"{PROJECT}/{SESSION}.jsonl",
         True,
     )
 
-    collector.afterwards.tell_compactions()
+    collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
     assert recorder.ended == [f"{PROJECT}/{SESSION}.jsonl"]
 
@@ -222,10 +222,10 @@ def test_a_file_that_went_or_became_a_link_is_passed_over(
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
     path.rename(tmp_path / "outside.jsonl")
-    collector.afterwards.tell_compactions()
+    collector.post_scan_jobs.report_compactions()
     assert recorder.troubles == []
     path.symlink_to(tmp_path / "outside.jsonl")
-    collector.afterwards.tell_compactions()
+    collector.post_scan_jobs.report_compactions()
 
     assert len(recorder.troubles) == 1
     assert forgot(store) == {"B1": None}
@@ -237,11 +237,11 @@ def test_a_file_that_does_not_hold_what_the_store_says_is_read_once(
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
     write(path, [user()])
-    collector.afterwards.tell_compactions()
+    collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": None}
 
     monkeypatch.setattr(telling.Telling, "_read", None)
-    collector.afterwards.tell_compactions()
+    collector.post_scan_jobs.report_compactions()
 
 
 def test_the_newest_comes_first_and_no_look_takes_long(
@@ -252,10 +252,10 @@ def test_the_newest_comes_first_and_no_look_takes_long(
         lines = [boundary(at=number, uuid=f"B{number}"), summary(sessionId=session)]
         write(claude.projects / PROJECT / f"{session}.jsonl", lines)
     collector.scan()
-    collector.afterwards.tell_compactions(0)
+    collector.post_scan_jobs.report_compactions(0)
     assert forgot(store) == {"B2": [], "B1": None, "B0": None}
 
-    collector.afterwards.tell_compactions(60)
+    collector.post_scan_jobs.report_compactions(60)
     assert forgot(store) == {"B2": [], "B1": [], "B0": []}
 
 
@@ -267,12 +267,12 @@ def test_two_collectors_on_one_store_tell_the_same(
     with closing(Writer(store)) as second:
         other = Collector(claude, second, Recorder())
         other.scan()
-        waiting = ToldWriter(second).untold(ENGINE)
-        collector.afterwards.tell_compactions()
+        waiting = ToldWriter(second).pending(ENGINE)
+        collector.post_scan_jobs.report_compactions()
         before = dump(store)
         # It had looked before the first one stored anything.
-        assert other.afterwards._telling._take(waiting[0], ENGINE)
-        other.afterwards.tell_compactions()
+        assert other.post_scan_jobs._compaction_reports._report_file(waiting[0], ENGINE)
+        other.post_scan_jobs.report_compactions()
 
     assert dump(store) == before
     assert forgot(store) == {"B1": ["/p/a.py"]}
@@ -287,7 +287,7 @@ def test_an_agents_own_compaction_and_an_aside_in_a_sessions_file(
     write(agent, [line | aside for line in own])
     lines = [*(line | aside for line in read("/p/b.py", 2)), boundary(at=2, uuid="S1") | aside]
     write(path, [*lines, *read("/p/c.py", 3), boundary(at=1, uuid="B1"), summary("nothing")])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     assert forgot(store) == {"A1": ["/p/a.py"], "S1": [], "B1": ["/p/c.py"]}
 
@@ -297,7 +297,7 @@ def test_what_was_said_is_clean_before_it_is_stored(
 ) -> None:
     lines = [user("Never print \x1b]0;owned\x07 or \u202e again."), boundary(uuid="B1"), summary()]
     write(path, lines)
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     (row,) = dump(store)["compaction_told"]
     assert "owned" in str(row)
@@ -346,7 +346,7 @@ def test_cleared_results_are_found_in_requests_and_in_the_transcript(
     ]
     write(path, lines)
     assert [each.tool_use_ids for each in read_shown(path)] == [("t1", "t2"), ("t4",)]
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     counted = {uuid: told.cleared_results for uuid, told in compactions(store) if told}
     assert counted == {"B2": 2, "B1": 3}
@@ -363,7 +363,7 @@ def test_a_copied_history_has_its_compactions_once(
     write(claude.projects / "-home-dev-other" / path.name, [*lines, boundary(at=3, uuid="B2")])
     fork = [line | {"sessionId": OTHER} for line in lines]
     write(path.with_name(f"{OTHER}.jsonl"), [*fork, assistant(), boundary(at=4, uuid="B3")])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
 
     def named(session_id: str | None = None) -> list[str]:
         uuids = [uuid for uuid, _ in compactions(store, session_id)]
@@ -394,8 +394,8 @@ def test_files_that_the_model_is_told_of_again_are_not_forgotten(
     work = [*read("/p/shop.py", 1), *read("/p/cart.py", 2), *read("/p/lost.py", 3)]
     cut = boundary(uuid="b1")
     write(path, [user("go"), *work, cut, summary("They were read.")])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
     assert forgot(store)["b1"] == ["/p/lost.py", "/p/cart.py", "/p/shop.py"]
     append(path, [note, again, assistant("m9", 900, at=9)])
-    collector.scan_and_tell()
+    collector.scan_and_report_compactions()
     assert forgot(store) == {"b1": ["/p/lost.py"]}

@@ -95,8 +95,8 @@ def test_cache_writes_by_lifetime_count_where_the_flat_number_is_zero() -> None:
 def test_a_made_up_answer_is_no_answer() -> None:
     facts = read(assistant(model="<synthetic>", content=[text("No response requested.")]))
 
-    assert (facts.responses, facts.errors) == ((), ())
-    assert facts.ignored == {"assistant/synthetic": 1}
+    assert (facts.responses, facts.api_errors) == ((), ())
+    assert facts.ignored_types == {"assistant/synthetic": 1}
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_a_prompt_that_was_too_long(
     fields: dict[str, Any] = {} if details is None else {"errorDetails": details}
     facts = read(refusal(shown, **fields))
 
-    (error,) = facts.errors
+    (error,) = facts.api_errors
     assert (error.kind, (error.prompt_tokens, error.limit_tokens)) == ("too_long", sizes)
     assert facts.responses == ()
 
 
 def test_another_refusal_keeps_the_apis_words() -> None:
-    (error,) = read(refusal("API Error: slow \x1b[31mdown", error="rate_limit")).errors
+    (error,) = read(refusal("API Error: slow \x1b[31mdown", error="rate_limit")).api_errors
 
     assert (error.kind, error.detail) == ("rate_limit", "API Error: slow [31mdown")
 
@@ -156,7 +156,7 @@ def test_a_compaction() -> None:
     assert (found.uuid, found.trigger, found.at) == ("B", "auto", START_MS + 9000)
     assert (found.pre_tokens, found.post_tokens, found.kept_messages) == (180_000, 4000, 2)
     assert (found.dropped_tokens, found.duration_ms) == (176_000, 900)
-    (kept,) = facts.texts
+    (kept,) = facts.summaries
     assert (kept.uuid, kept.kind, kept.text, kept.lines) == ("S", "boundary", "kept\nthis", 2)
     assert facts.session.first_prompt is None, "a summary is no prompt"
 
@@ -190,7 +190,7 @@ def test_a_result_in_the_foreground() -> None:
     (back,) = facts.returns
     assert (back.agent_id, back.tool_use_id, back.status) == ("a1", "t1", "completed")
     assert (back.model, back.context_tokens, back.total_tokens) == (MODEL, 2000, 2100)
-    (words,) = facts.texts
+    (words,) = facts.summaries
     assert (words.agent_id, words.kind, words.lines) == ("a1", "agent", 2)
     assert words.text == "line one\nline two"
 
@@ -199,7 +199,7 @@ def test_a_launch_in_the_background_is_no_result() -> None:
     facts = read(launched("t1", "a1"))
 
     assert [back.status for back in facts.returns] == ["async_launched"]
-    assert facts.texts == ()
+    assert facts.summaries == ()
 
 
 @pytest.mark.parametrize("as_blocks", [True, False])
@@ -211,7 +211,7 @@ def test_a_notification(as_blocks: bool) -> None:
     (back,) = facts.returns
     assert (back.agent_id, back.tool_use_id, back.status) == ("a1", "toolu_x", "completed")
     assert (back.total_tokens, back.tool_uses, back.duration_ms) == (3100, 5, 7000)
-    assert [found.text for found in facts.texts] == ["the result"]
+    assert [found.text for found in facts.summaries] == ["the result"]
     assert facts.session.first_prompt is None
 
 
@@ -222,7 +222,7 @@ def test_a_result_that_names_the_tags_itself() -> None:
     )
     facts = read(notification("a1", words))
 
-    assert [found.text for found in facts.texts] == [words]
+    assert [found.text for found in facts.summaries] == [words]
     assert [(back.status, back.total_tokens) for back in facts.returns] == [("completed", 3100)]
 
 
@@ -236,7 +236,7 @@ def test_a_notification_with_absurd_numbers() -> None:
 def test_a_background_shell_command_returns_no_text() -> None:
     facts = read(notification("bash_1", None, tool_use_id="toolu_bash"))
 
-    assert facts.texts == ()
+    assert facts.summaries == ()
     assert facts.session.first_prompt is None
 
 
@@ -253,13 +253,13 @@ def test_a_notification_in_the_middle_of_a_turn(as_blocks: bool) -> None:
     facts = read(attachment("queued_command", prompt=prompt, commandMode="task-notification"))
 
     assert [back.agent_id for back in facts.returns] == ["a1"]
-    assert [found.text for found in facts.texts] == ["the result"]
+    assert [found.text for found in facts.summaries] == ["the result"]
 
 
 def test_a_prompt_typed_in_the_middle_of_a_turn_returns_nothing() -> None:
     facts = read(attachment("queued_command", prompt="and the tests", commandMode="prompt"))
 
-    assert (facts.returns, facts.unknown) == ((), {})
+    assert (facts.returns, facts.unknown_types) == ((), {})
 
 
 def test_titles_and_the_first_prompt() -> None:
@@ -310,8 +310,8 @@ def test_times_are_the_earliest_and_the_latest_not_the_first_and_the_last() -> N
 def test_what_is_known_and_not_needed_is_counted(line: bytes) -> None:
     facts = read(line)
 
-    assert sum(facts.ignored.values()) == 1
-    assert (facts.unknown, facts.bad) == ({}, ())
+    assert sum(facts.ignored_types.values()) == 1
+    assert (facts.unknown_types, facts.bad) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_what_is_known_and_not_needed_is_counted(line: bytes) -> None:
     ],
 )
 def test_what_is_not_known_is_counted_by_its_name(line: JsonLine, name: str) -> None:
-    assert read(line, user()).unknown == {name: 1}
+    assert read(line, user()).unknown_types == {name: 1}
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_a_line_with_a_field_of_another_kind_is_set_aside_never_a_crash(
     (bad,) = facts.bad
     assert (bad.offset, bad.length) == (0, len(encode([line])) - 1)
     assert bad.reason.startswith("unexpected shape")
-    assert facts.unknown == {}
+    assert facts.unknown_types == {}
     assert len(facts.responses) == 1
     assert facts.session.first_prompt == "after"
 
@@ -418,7 +418,7 @@ def test_a_line_nested_without_end_is_no_crash(deep: int) -> None:
     for key in (b"x", b"message", b"toolUseResult", b"error"):
         facts = read(b'{"type":"user","' + key + b'":' + nested + b"}", assistant("good"))
         assert len(facts.responses) == 1
-        assert len(facts.bad) + sum(facts.unknown.values()) <= 1
+        assert len(facts.bad) + sum(facts.unknown_types.values()) <= 1
     lone = b'{"type":"user","y":"\\ud800","x":' + nested + b"}"
     assert read(lone).lines == 1
 

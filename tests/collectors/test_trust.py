@@ -42,20 +42,20 @@ def files() -> PolicyFiles:
 
 
 def mode(files: PolicyFiles, project: Path) -> str:
-    files.look([str(project)])
-    return files.policies.acting.of(str(project)).text("mode")
+    files.refresh([str(project)])
+    return files.policies.acting.for_project(str(project)).text("mode")
 
 
 def test_a_file_acts_once_it_is_trusted_and_no_more_once_it_changed(
     files: PolicyFiles, project: Path
 ) -> None:
     assert mode(files, project) == "suggest"
-    assert [each.at for each in files.policies.of(str(project)).thresholds] == [0.5]
+    assert [each.at for each in files.policies.for_project(str(project)).thresholds] == [0.5]
     trust(project)
     assert mode(files, project) == "auto"
     (project / PROJECT_FILE).write_text(f"{SAID}# later\n")
     assert mode(files, project) == "suggest"
-    assert files.policies.of(str(project)).trust is Trust.CHANGED
+    assert files.policies.for_project(str(project)).trust is Trust.CHANGED
     (project / PROJECT_FILE).write_text(SAID)
     assert mode(files, project) == "auto"
     TrustFile(own_trust_file()).revoke(str(project))
@@ -86,10 +86,10 @@ def test_a_file_of_another_user_is_not_obeyed(
     files: PolicyFiles, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trust_file, "own_uid", lambda: os.getuid() + 1)
-    files.look([str(project)])
-    assert files.policies.of(str(project)).thresholds[0].at == 0.7
+    files.refresh([str(project)])
+    assert files.policies.for_project(str(project)).thresholds[0].at == 0.7
     (notice,) = files.notices
-    assert (notice.place, notice.what) == (
+    assert (notice.location, notice.what) == (
         str(project / PROJECT_FILE),
         f"belongs to another user (uid {os.getuid()})",
     )
@@ -99,12 +99,12 @@ def test_a_file_of_another_user_is_not_obeyed(
 
 def test_a_file_that_everybody_can_write_is_not_obeyed(files: PolicyFiles, project: Path) -> None:
     (project / PROJECT_FILE).chmod(0o666)
-    files.look([str(project)])
+    files.refresh([str(project)])
     assert [notice.what for notice in files.notices] == ["everybody can write it"]
     (project / PROJECT_FILE).chmod(0o664)
-    files.look([str(project)])
+    files.refresh([str(project)])
     assert files.notices == ()
-    assert [each.at for each in files.policies.of(str(project)).thresholds] == [0.5]
+    assert [each.at for each in files.policies.for_project(str(project)).thresholds] == [0.5]
 
 
 def test_the_list_is_the_person_s_alone(project: Path) -> None:
@@ -121,8 +121,8 @@ def test_a_list_that_others_could_have_written_trusts_nothing(
 ) -> None:
     trust(project)
     own_trust_file().chmod(mode)
-    files.look([str(project)])
-    assert files.policies.acting.of(str(project)).text("mode") == "suggest"
+    files.refresh([str(project)])
+    assert files.policies.acting.for_project(str(project)).text("mode") == "suggest"
     assert "others can write it" in files.notices[0].what
     with pytest.raises(TrustFileError, match="chmod 600"):
         trust(project)
@@ -151,8 +151,8 @@ def test_a_damaged_list_trusts_nothing_and_is_told(
 ) -> None:
     trust(project)
     own_trust_file().write_bytes(content)
-    files.look([str(project)])
-    assert files.policies.acting.of(str(project)).text("mode") == "suggest"
+    files.refresh([str(project)])
+    assert files.policies.acting.for_project(str(project)).text("mode") == "suggest"
     (notice,) = files.notices
     assert "remove it" in notice.what
     with pytest.raises(TrustFileError):

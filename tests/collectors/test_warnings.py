@@ -175,7 +175,7 @@ def test_two_ctxtops_at_once(path: Path, claude: ClaudeFolder, store: Path) -> N
             append(path, [assistant(f"m{number}", tokens, at=number)])
             # The second finds the facts stored; what it judges has been judged.
             for collector in both if number % 2 else reversed(both):
-                collector.take_paths([path])
+                collector.index_paths([path])
         for collector in both:
             collector.scan()
 
@@ -337,12 +337,12 @@ def test_what_is_wrong_with_a_policy_is_told_once_and_its_end(
         collector.scan()
         collector.scan()
         (trouble,) = recorder.troubles
-        assert trouble.place == f"{config}: mode"
+        assert trouble.where == f"{config}: mode"
         assert trouble.what == "'loud' is not taken"
         config.write_text("mode = 'auto'\n")
         collector.scan()
 
-    assert recorder.ended == [trouble.place]
+    assert recorder.ended == [trouble.where]
     assert len(recorder.troubles) == 1
 
 

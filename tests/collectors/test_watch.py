@@ -72,7 +72,7 @@ def watching(claude: ClaudeFolder, store: Path, recorder: Recorder) -> Iterator[
     def run() -> None:
         try:
             with closing(Writer(store)) as writer:
-                writer.claim(claude.root)
+                writer.claim_folder(claude.root)
                 keep_up(claude, writer, recorder, stop)
         except BaseException as error:  # noqa: BLE001 -- told below
             failed.append(error)
@@ -245,7 +245,7 @@ def test_a_store_that_cannot_be_written_for_a_while(
         until(lambda: answers(store) == {"m1", "m2"})
 
     assert len(failures) == 3
-    assert {trouble.place for trouble in recorder.troubles} == {str(store)}
+    assert {trouble.where for trouble in recorder.troubles} == {str(store)}
     assert all(trouble.what == words for trouble in recorder.troubles)
     assert all("\n" not in str(trouble) for trouble in recorder.troubles)
 
@@ -340,7 +340,7 @@ def test_where_the_system_does_not_tell_the_folder_is_polled(
 
     assert asked[:2] == [None, True]
     (trouble,) = recorder.troubles
-    assert "polls instead" in trouble.remedy
+    assert "polls instead" in trouble.fix
     assert "\n" not in str(trouble)
 
 
@@ -397,7 +397,7 @@ def test_damage_that_only_a_reader_finds_makes_the_store_again(
         until(lambda: answers(store) == {"m1"})
         error = sqlite3.DatabaseError("database disk image is malformed")
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        writers[0].distrust(error)
+        writers[0].report_damage(error)
         until(lambda: recorder.notices != [])
         until(lambda: answers(store) == {"m1"})
 

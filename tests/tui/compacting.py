@@ -45,7 +45,7 @@ async def planned(it: Opened) -> None:
         screen = it.app.screen
         if not isinstance(screen, CompactScreen) or screen.is_old:
             return False
-        return screen._planned is not None and screen._looked and not waits(it)
+        return screen._planned is not None and screen._in_place_checked and not waits(it)
 
     await it.until(met)
     await looked_up(it)

@@ -62,7 +62,7 @@ def agent(agent_id: str, parent: str | None = None, **fields: Any) -> Agent:  # 
         started_at=NOW_MS - 90_000,
         ended_at=NOW_MS,
         result=None,
-        reply=None,
+        last_message=None,
     )
     return replace(made, **fields)
 

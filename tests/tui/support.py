@@ -110,8 +110,8 @@ class Opened:
             return (
                 view is not None
                 and view.scanned
-                and view.wish.session_id == self.app.fleet.marked
-                and view.wish.search == self.app.fleet.search
+                and view.request.session_id == self.app.fleet.marked
+                and view.request.search == self.app.fleet.search
             )
 
         await self.until(met)
@@ -128,7 +128,7 @@ class Opened:
         def met() -> bool:
             screen = self.app.screen
             if isinstance(screen, SessionScreen):
-                return screen.is_mounted and screen.is_whole
+                return screen.is_mounted and screen.is_complete
             if isinstance(screen, SummaryScreen):
                 return screen.is_mounted and screen.reader.report is not None
             return isinstance(screen, ReadingScreen) and screen.is_mounted

@@ -29,7 +29,7 @@ CHAIN = [agent("a"), agent("b", "a"), agent("c", "b"), agent("d", "a"), agent("e
 
 
 def test_a_tree_counts_what_is_below() -> None:
-    assert [each.below for each in grow_tree(CHAIN)] == [3, 1, 0, 0, 0]
+    assert [each.descendants for each in grow_tree(CHAIN)] == [3, 1, 0, 0, 0]
 
 
 def test_a_circle_of_parents_is_shown_whole() -> None:

@@ -33,7 +33,9 @@ OUTPUT = Expected(Format.OUTPUT, Ground.PRELOADED)
 
 def ruled(text: str, expected: Expected = OUTPUT, **fields: Any) -> Ruling:  # noqa: ANN401
     known: dict[str, Any] = {"final_message": "m9", "final_offset": 900}
-    return rule(Run("worker", has_ended=True, final=text, **(known | fields)), expected, Terms())
+    return rule(
+        Run("worker", has_ended=True, final_text=text, **(known | fields)), expected, Terms()
+    )
 
 
 def report(text: str, ruling: Ruling | None, **fields: Any) -> str:  # noqa: ANN401
@@ -128,7 +130,7 @@ def test_what_is_read_of_it_stands_below() -> None:
     assert "What ctxtop gave it at its start\n  same type: b7" in said
     assert "could have given" not in said
     assert "docs c7 of s1: not finished\n  … 2 more; `ctxtop inject` lists all" in said
-    alone = agent_report(made, replace(detail, given=()), 100).plain
+    alone = agent_report(made, replace(detail, injected=()), 100).plain
     assert "What ctxtop could have given it at its start\n  sibling: b1, of the same" in alone
     assert "reviewer has not returned anything yet." in alone
 

@@ -166,11 +166,11 @@ def test_doctor_knows_what_did_not_end(store: Path, monkeypatch: pytest.MonkeyPa
         patch.setattr(time, "time_ns", lambda: later)
         check = asking_checks.requests_check(store)
     assert (check.ok, "1 request without a result for 300 s" in check.detail) == (False, True)
-    assert str(request.path(exchange.ASKED)) in (check.fix or "")
-    request.failed(NotCompactedError(Why.FAILED, "the API said no"))
+    assert str(request.file_path(exchange.ASKED)) in (check.fix or "")
+    request.fail(NotCompactedError(Why.FAILED, "the API said no"))
     check = asking_checks.requests_check(store)
     assert (check.ok, check.detail.endswith("the API said no")) == (True, True)
-    request.done(DONE)
+    request.finish(DONE)
     assert asking_checks.requests_check(store).detail == "1 request, none open"
 
 
@@ -188,4 +188,4 @@ def test_a_measurement_is_compared() -> None:
         ComparedRow("c", 3, 52_000, None),
     ]
     found = compare(rows)
-    assert (found.equal, found.untold, found.different) == (1, 1, (rows[1],))
+    assert (found.equal, found.not_comparable, found.different) == (1, 1, (rows[1],))

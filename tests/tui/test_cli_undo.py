@@ -155,11 +155,11 @@ def test_what_a_policy_wanted_is_marked(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = subject_of(find_places(None, None), SESSION, transcript, None)
-    subject = replace(alone, automatic="the context is at 91 %")
+    subject = replace(alone, automatic_reason="the context is at 91 %")
     apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     assert [each["automatic"] for each in json.loads(capsys.readouterr().out)] == [
-        subject.automatic
+        subject.automatic_reason
     ]
     assert run(capsys, monkeypatch, "receipts") == 0
     assert "itself" in capsys.readouterr().out

@@ -54,7 +54,7 @@ def run(transcript: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., En
 
 
 def sent(path: Path) -> list[str]:
-    return [piece.text for entry in project(read_conversation(path)) for piece in entry.pieces]
+    return [piece.text for entry in project(read_conversation(path)) for piece in entry.parts]
 
 
 def test_a_summary_is_read_before_it_is_used(run: Callable[..., Ended], transcript: Path) -> None:

@@ -105,7 +105,7 @@ async def test_a_strategy_is_switched_as_a_whole_and_a_switches_all(demo: Stage)
         await it.press("g")
         head = pane(it).marked
         assert head is not None
-        assert head.is_head
+        assert head.is_header
         await it.press("space")
         await planned(it)
         assert after(it) == whole + sum(each.tokens_saved for each in head.operations)
@@ -214,7 +214,7 @@ def is_planned(it: Opened, strategy: str) -> bool:
     return (
         found is not None
         and not page(it).is_old
-        and found.wish.aims.strategy == strategy
+        and found.request.sliders.strategy == strategy
         and bool(found.plan.operations)
     )
 

@@ -121,6 +121,6 @@ def test_the_save_flow(
     (place / "triage-data.json").unlink()
     (place / ".triage-pending.json").unlink()
     place.rmdir()
-    place.symlink_to(machine.managed.parent.parent)
+    place.symlink_to(machine.managed_folder.parent.parent)
     (check,) = doctor("save flow")
     assert (check["ok"], check["detail"]) == (False, f"{place} is a link out of its folder")

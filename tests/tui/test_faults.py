@@ -164,7 +164,7 @@ async def test_a_store_that_is_none_is_moved_aside(untold: Stage) -> None:
 
 async def test_a_store_of_another_folder_is_refused(untold: Stage) -> None:
     writer = Writer(untold.places.store)
-    writer.claim(untold.root / "another")
+    writer.claim_folder(untold.root / "another")
     writer.close()
     async with just_opened(untold, ROOMY) as it:
         await is_told(it, "not live: the store", "holds the sessions of", "give another --db")

@@ -39,15 +39,15 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_gives_need_back(demo: St
         for word, order in (
             ("context", Order.FULLEST),
             ("turns left", Order.SOONEST),
-            ("agents", Order.RULE),
+            ("agents", Order.NONCOMPLIANT),
             ("session", Order.NAME),
             ("now", Order.NEWEST),
         ):
             await click_head(it, word)
-            assert it.app.fleet.how.order is order
+            assert it.app.fleet.arrangement.order is order
             assert f"sort: {order.value} ▾" in it.words
         await click_head(it, "now")
-        assert it.app.fleet.how.order is Order.NEED
+        assert it.app.fleet.arrangement.order is Order.ATTENTION
         assert it.titles() == need
 
 
@@ -157,8 +157,8 @@ async def test_a_pin_stays_on_top_also_after_the_next_start(demo: Stage) -> None
         await it.until(lambda: file.read().grouped)
         assert (file.read().pins, file.read().order) == ((last,), "fullest")
     async with opened(demo) as it:
-        assert it.app.fleet.how.grouped
-        assert it.app.fleet.how.order is Order.FULLEST
+        assert it.app.fleet.arrangement.grouped
+        assert it.app.fleet.arrangement.order is Order.FULLEST
         assert it.app.fleet.shown[0].session_id == last
         await it.press("o", "g", "b", "s", "s", "s", "s", "s", "s", "s")
         assert it.titles()[0] == "Rotate the database password"

@@ -22,7 +22,7 @@ FILLED = Composition(
         Share("your words", 1_000, 0.01, estimated=True),
     ),
     largest=(),
-    unexplained=0,
+    unexplained_tokens=0,
     later_tokens=0,
 )
 

@@ -120,7 +120,7 @@ async def test_a_program_that_fails_stands_in_the_log(stage: Stage, heard: Heard
         tell(it, "a")
         await it.until(lambda: heard == ["notify-send"])
         happened = it.app.herald.happened
-        await it.until(lambda: any(each.words == "no bus" for each in happened.all))
+        await it.until(lambda: any(each.text == "no bus" for each in happened.all))
 
 
 async def test_ten_sessions_that_reach_a_level_are_one_notice(

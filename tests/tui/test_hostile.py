@@ -170,7 +170,7 @@ async def test_what_is_pasted_into_a_filter_is_harmless(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("slash")
         it.app.post_message(events.Paste(f"[/foo]{ESCAPES}{BIDI}"))
-        await it.until(lambda: "[/foo]" in it.app.fleet.how.words)
+        await it.until(lambda: "[/foo]" in it.app.fleet.arrangement.filter_text)
         assert is_harmless(it)
 
 

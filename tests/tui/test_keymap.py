@@ -101,16 +101,16 @@ def test_a_change_that_falls_takes_with_it_what_counted_on_it() -> None:
 def test_what_is_no_key_is_a_notice_of_the_policy(said: str) -> None:
     found = resolve([Given("keys.sort", said, Origin.ENVIRONMENT, "X")])
     assert "1 to 8 keys" in str(found.notices[0])
-    assert found.under("keys.") == {}
+    assert found.with_prefix("keys.") == {}
 
 
 async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) -> None:
     async with opened(staged(demo, sort="f6", theme="f5")) as it:
         assert "f6 Sort" in it.lines[-1]
         await it.press("s")
-        assert it.app.fleet.how.order.value == "need"
+        assert it.app.fleet.arrangement.order.value == "need"
         await it.press("f6")
-        assert it.app.fleet.how.order.value == "fullest"
+        assert it.app.fleet.arrangement.order.value == "fullest"
         await it.press("t")
         assert it.app.theme == "ctxtop-dark"
         await it.press("f5")

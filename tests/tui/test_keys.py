@@ -184,21 +184,21 @@ async def test_each_pane_keeps_its_own_words(demo: Stage) -> None:
         await it.press("escape", "3")
         assert it.app.fleet.search == "tax"
         await it.press("escape", "escape")
-        assert (it.app.fleet.search, it.app.fleet.how.words) == ("", "")
+        assert (it.app.fleet.search, it.app.fleet.arrangement.filter_text) == ("", "")
 
 
 async def test_s_goes_through_the_orders(demo: Stage) -> None:
     async with opened(demo) as it:
         need = it.titles()
         firsts = {}
-        for order in [*list(Order)[1:], Order.NEED]:
+        for order in [*list(Order)[1:], Order.ATTENTION]:
             await it.press("s")
             assert f"sort: {order.value} ▾" in it.words
             firsts[order] = it.titles()[0]
         assert firsts[Order.FULLEST] == "Explain the invoice run"
         assert firsts[Order.SOONEST] == "Fix the flaky checkout tests"
         assert firsts[Order.NEWEST] == "Move checkout to the new tax API"
-        assert firsts[Order.RULE] == "Search p95 below 120 ms"
+        assert firsts[Order.NONCOMPLIANT] == "Search p95 below 120 ms"
         assert firsts[Order.NAME] == "Map the ingest worker"
         assert it.titles() == need
         assert it.pane("sessions").key == demo.titled("Rotate").session_id

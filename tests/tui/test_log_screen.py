@@ -74,7 +74,7 @@ async def test_the_end_is_followed_by_whoever_stands_there(past: Stage) -> None:
         assert pane.rows.highlighted == len(pane.shown) - 1
         await it.press("k", "k")
         key = pane.key
-        it.app.post_message(Eased(WRONG.place))
+        it.app.post_message(Eased(WRONG.where))
         await it.until(lambda: rows(it)[-1].rstrip().endswith("is over"))
         assert pane.key == key
         assert "G: to the end" in it.words
@@ -155,11 +155,11 @@ async def test_it_fits_any_terminal(past: Stage, size: tuple[int, int]) -> None:
 async def test_how_it_looks(past: Stage, size: tuple[int, int]) -> None:
     async with opened(past, size) as it:
         await counted(it)
-        it.app.herald.happened._kept.clear()
+        it.app.herald.happened._events.clear()
         it.app.herald.happened.add(
             NOW_MS - 9_000, Weight.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
         )
-        it.app.herald.happened.troubled(NOW_MS - 5_000, WRONG)
-        it.app.herald.happened.eased(NOW_MS - 1_000, WRONG.place)
+        it.app.herald.happened.add_problem(NOW_MS - 5_000, WRONG)
+        it.app.herald.happened.resolve_problem(NOW_MS - 1_000, WRONG.where)
         await open_log(it)
         await compare_themes(it, "log", size)

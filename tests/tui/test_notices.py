@@ -41,12 +41,12 @@ def found(before: Session | None, after: Session, since_ms: int = 0) -> list[Not
 
 def test_a_session_that_begins_to_wait_is_told_with_what_for() -> None:
     asked = Doing(DoingKind.PERSON, "Bash [red]rm[/red]")
-    waiting = replace(IDLE, status=Status.WAITING, doing=asked)
+    waiting = replace(IDLE, status=Status.WAITING, activity=asked)
     (notice,) = found(IDLE, waiting)
     assert (notice.kind, notice.weight) == (Kind.WAITING, Weight.WARNING)
     assert notice.words == f"{IDLE.title}\nBash [red]rm[/red]"
     assert found(waiting, waiting) == []
-    unregistered = replace(IDLE, status=Status.ACTIVE, doing=asked)
+    unregistered = replace(IDLE, status=Status.ACTIVE, activity=asked)
     assert [each.kind for each in found(IDLE, unregistered)] == [Kind.WAITING]
     assert found(unregistered, waiting) == []
     assert found(waiting, replace(waiting, title="x")) == []
@@ -73,11 +73,13 @@ def test_a_prompt_that_is_too_long_is_a_trouble() -> None:
 
 
 def test_agents_that_broke_their_rule_are_told_where_that_is_wanted() -> None:
-    (notice,) = found(replace(IDLE, agents_failed=1), replace(IDLE, agents_failed=3))
+    (notice,) = found(replace(IDLE, agents_noncompliant=1), replace(IDLE, agents_noncompliant=3))
     assert "2 agents did not compress" in notice.words
     assert not wanted_of(BUILT_IN).wants(notice)
     assert replaced(wanted_of(BUILT_IN), agents=True).wants(notice)
-    assert found(replace(IDLE, agents_failed=None), replace(IDLE, agents_failed=0)) == []
+    assert (
+        found(replace(IDLE, agents_noncompliant=None), replace(IDLE, agents_noncompliant=0)) == []
+    )
 
 
 def level(name: Level, number: int = 1) -> ContextWarning:

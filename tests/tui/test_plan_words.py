@@ -103,7 +103,9 @@ def test_few_values_are_dots_and_many_a_line() -> None:
 @pytest.mark.parametrize("width", [40, 60, 78, 118, 238])
 def test_the_plan_at_a_glance_fits_its_width(width: int) -> None:
     refused = (Refusal("futile", "it would free 9 tokens", "grow"),)
-    drawn = plan_lines(plan(*FOUND, refused=refused), CONTEXT, width, is_old=False, aimed=1)
+    drawn = plan_lines(
+        plan(*FOUND, refused=refused), CONTEXT, width, is_stale=False, target_tokens=1
+    )
     lines = drawn.plain.split("\n")
     assert lines[0].startswith("now")
     assert lines[1].startswith("after")
@@ -126,9 +128,9 @@ def test_what_a_plan_frees_costs_and_takes() -> None:
 
 
 def test_a_missed_target_is_told_with_what_stays() -> None:
-    told = plan_lines(plan(*FOUND), CONTEXT, 100, is_old=False, aimed=100_000).plain
+    told = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=100_000).plain
     assert "short of the target, ≈ 100 k; ≈ 75 k stay: newest turns" in told
-    reached = plan_lines(plan(*FOUND), CONTEXT, 100, is_old=False, aimed=120_000).plain
+    reached = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=120_000).plain
     assert "short of" not in reached
 
 
@@ -141,7 +143,7 @@ def test_a_refusal_says_what_to_do_on_the_screen() -> None:
 
 def test_rows_are_grouped_by_strategy_with_their_boxes() -> None:
     items = items_of(planned(frozenset({mark_of(FOUND[0])})))
-    assert [(each.box, each.is_head) for each in items] == [
+    assert [(each.box, each.is_header) for each in items] == [
         ("[x]", True),
         ("[x]", False),
         ("[-]", True),
@@ -210,7 +212,7 @@ def test_actions_are_found_by_any_word_that_is_shown() -> None:
 
 def test_the_line_below_the_buttons() -> None:
     refusal = Refusal("open", "the session is open in process 7", "end it")
-    idle = Standing(can_apply=True, in_place=refusal, running=None, stages=(), trouble="")
+    idle = Standing(can_apply=True, in_place=refusal, running=None, stages=(), problem="")
     said = "not in place: the session is open in process 7; close it there, or write a fork"
     assert standing_line(idle, 100).plain == said
     busy = Standing(True, None, "it is being written", ("copy", "write"), "")
@@ -228,15 +230,15 @@ def test_sliders_ask_what_the_command_asks() -> None:
         ROLLOVER: Asked(strategies=(ROLLOVER,)),
     }
     for strategy, wanted in asked.items():
-        found = Aims(strategy=strategy).asked(prompts)
+        found = Aims(strategy=strategy).options(prompts)
         assert found == wanted
         assert complaint(found, in_place=False) is None
-    assert Aims(strategy=REVERT, back=2).asked(prompts).to == "9"
-    assert Aims(target=0).asked().target is None
+    assert Aims(strategy=REVERT, prompts_back=2).options(prompts).to == "9"
+    assert Aims(target=0).options().target is None
 
 
 def test_the_target_is_a_share_of_what_fits() -> None:
     assert effective_window(200_000) == 167_000
     assert target_tokens(200_000) == 83_500
-    assert Aims().tokens(200_000) == 83_500
-    assert Aims(target=0).tokens(200_000) is None
+    assert Aims().target_tokens(200_000) == 83_500
+    assert Aims(target=0).target_tokens(200_000) is None

@@ -176,7 +176,7 @@ async def test_what_was_asked_and_what_was_done_by_itself_stand_there_too(demo: 
 
         exchange.make_folders(str(demo.places.store))
         asking.begin(Via.TMUX)
-        asking.failed(NotCompactedError(Why.LIVE, "it is busy: wait until it is idle"))
+        asking.fail(NotCompactedError(Why.LIVE, "it is busy: wait until it is idle"))
         writer = Writer(demo.places.store)
         run = AutomaticRun(session_id, NOW_MS - 60_000, "emergency at 95 %", "price: too dear")
         begin_automatic(writer.connection, run, 0)

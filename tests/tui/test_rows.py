@@ -133,23 +133,23 @@ def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -
 
 
 def test_the_head_names_the_marks_of_the_bars_above_them() -> None:
-    head = lay_out(235).head(LINES).plain
+    head = lay_out(235).header(LINES).plain
     line = session_line(session(), lay_out(235), NOW_MS).plain
     assert line[head.index("70")] == line[head.index("80")] == "┊"
     assert "▏trigger" in head
-    assert "70/80" in lay_out(115).head(LINES).plain
-    assert "70" not in lay_out(115).head(()).plain
+    assert "70/80" in lay_out(115).header(LINES).plain
+    assert "70" not in lay_out(115).header(()).plain
 
 
 def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
     layout = lay_out(195)
-    head = layout.head(LINES, Order.COSTLIEST)
+    head = layout.header(LINES, Order.COSTLIEST)
     sorted_by = [span for span in head.spans if str(span.style) == "bold $foreground"]
     assert [head.plain[span.start : span.end].strip() for span in sorted_by] == ["cost"]
     assert layout.order_at(head.plain.index("cost")) is Order.COSTLIEST
     assert layout.order_at(head.plain.index("context")) is Order.FULLEST
     assert layout.order_at(head.plain.index("turns left")) is Order.SOONEST
-    assert layout.order_at(0) is Order.NEED
+    assert layout.order_at(0) is Order.ATTENTION
     assert layout.order_at(5_000) is None
 
 
@@ -157,7 +157,7 @@ def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:
     for width in WIDTHS:
         layout = lay_out(width)
         line = session_line(FULL, layout, NOW_MS)
-        assert line.cell_length == layout.width == layout.head(LINES).cell_length
+        assert line.cell_length == layout.width == layout.header(LINES).cell_length
         names = {column.name for column in layout.columns}
         for name, words in (
             ("gauge", " 86 %"),
@@ -193,7 +193,7 @@ def test_what_is_marked_and_what_is_pinned_has_a_sign_beside_its_state() -> None
     layout = lay_out(80)
     assert session_line(waits, layout, NOW_MS).plain[:2] == "▲ "
     assert session_line(waits, layout, NOW_MS, Flags(pinned=True)).plain[:2] == f"▲{PINNED}"
-    both = session_line(waits, layout, NOW_MS, Flags(picked=True, pinned=True))
+    both = session_line(waits, layout, NOW_MS, Flags(selected=True, pinned=True))
     assert both.plain[:2] == f"▲{PICKED}"
     assert both.cell_length == layout.width
 
@@ -226,7 +226,7 @@ def test_agents_stand_under_those_that_started_them() -> None:
     branches = grow_tree(
         [agent("a"), agent("b", "a"), agent("c"), agent("d", "b"), agent("e", "a")]
     )
-    assert [(branch.agent.agent_id, branch.stem) for branch in branches] == [
+    assert [(branch.agent.agent_id, branch.prefix) for branch in branches] == [
         ("a", "├ "),
         ("b", "│ ├ "),
         ("d", "│ │ └ "),
@@ -236,7 +236,7 @@ def test_agents_stand_under_those_that_started_them() -> None:
 
 
 def test_an_agent_whose_parent_is_not_known_stands_at_the_root() -> None:
-    assert [branch.stem for branch in grow_tree([agent("a", "gone"), agent("b", "b")])] == [
+    assert [branch.prefix for branch in grow_tree([agent("a", "gone"), agent("b", "b")])] == [
         "├ ",
         "└ ",
     ]

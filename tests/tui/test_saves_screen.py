@@ -204,12 +204,12 @@ def test_the_same_rows_are_judged_once_a_second(tmp_path: Path) -> None:
     with closing(open_reader(store)) as db:
         feed = SavesFeed(db)
         first = feed.read((), NOW_MS, COMMON)
-        assert feed.is_sure(NOW_MS + 10**6)
+        assert feed.is_current(NOW_MS + 10**6)
         assert feed.read((), NOW_MS + 999, COMMON) is first
         # What a session has come to since is judged when the second is over, without a change.
-        assert feed.is_sure(NOW_MS + 999)
-        assert not feed.is_sure(NOW_MS + 1000)
+        assert feed.is_current(NOW_MS + 999)
+        assert not feed.is_current(NOW_MS + 1000)
         assert feed.read((), NOW_MS + 1000, COMMON) is not first
-        assert feed.is_sure(NOW_MS + 10**6)
+        assert feed.is_current(NOW_MS + 10**6)
         second = feed.read((), NOW_MS + 1001, COMMON)
         assert feed.read((), NOW_MS + 1002, Policies()) is not second

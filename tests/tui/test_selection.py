@@ -122,7 +122,7 @@ def shown(how: Arrangement) -> str:
     ],
 )
 def test_words_choose_sessions(words: str, found: str) -> None:
-    how = Arrangement(order=Order.NAME, pins=("1",), picked=frozenset("2")).asking(words)
+    how = Arrangement(order=Order.NAME, pins=("1",), selected=frozenset("2")).with_filter(words)
     assert sorted(shown(how)) == list(found)
 
 
@@ -147,7 +147,7 @@ def test_words_choose_sessions(words: str, found: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
-    wrong = read_filter(words).wrong
+    wrong = read_filter(words).error
     assert wrong.startswith(told)
     assert bool(wrong) == bool(told)
     assert "\n" not in wrong
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
 def test_a_prompt_that_is_too_long_is_found() -> None:
     stuck = session(status=Status.TOO_LONG, too_long=TooLong(None, None))
     found = arrange(
-        sorted([*SESSIONS, stuck], key=by_need), Arrangement().asking("is:long"), NOW_MS
+        sorted([*SESSIONS, stuck], key=by_need), Arrangement().with_filter("is:long"), NOW_MS
     )
     assert found.sessions == (stuck,)
 
@@ -165,13 +165,13 @@ def test_a_prompt_that_is_too_long_is_found() -> None:
 @pytest.mark.parametrize(
     ("order", "ids"),
     [
-        (Order.NEED, "4231"),
+        (Order.ATTENTION, "4231"),
         (Order.FULLEST, "3214"),
         (Order.SOONEST, "2431"),
         (Order.NEWEST, "2431"),
         (Order.COSTLIEST, "1423"),
-        (Order.RULE, "3421"),
-        (Order.COMPACTED, "1423"),
+        (Order.NONCOMPLIANT, "3421"),
+        (Order.COMPACTIONS, "1423"),
         (Order.NAME, "2314"),
     ],
 )
@@ -180,34 +180,34 @@ def test_orders(order: Order, ids: str) -> None:
 
 
 def test_the_orders_come_around_and_are_found_by_their_words() -> None:
-    order, seen = Order.NEED, []
+    order, seen = Order.ATTENTION, []
     for _ in Order:
         seen.append(order)
-        assert Order.named(order.value) is order
+        assert Order.from_word(order.value) is order
         order = order.next
     assert seen == list(Order)
-    assert order is Order.NEED
-    assert Order.named("what nobody knows") is Order.NEED
+    assert order is Order.ATTENTION
+    assert Order.from_word("what nobody knows") is Order.ATTENTION
 
 
 def test_pins_stay_on_top_in_every_order_until_they_are_let_go() -> None:
-    how = Arrangement().pin("1").pin("3")
+    how = Arrangement().toggle_pinned("1").toggle_pinned("3")
     assert how.pins == ("1", "3")
     for order in Order:
         assert set(shown(Arrangement(order=order, pins=how.pins))[:2]) == {"1", "3"}
-    assert shown(how.pin("1").pin("3")) == shown(Arrangement())
+    assert shown(how.toggle_pinned("1").toggle_pinned("3")) == shown(Arrangement())
 
 
 def test_marks_come_and_go() -> None:
-    how = Arrangement().pick("1").pick("2").pick("1")
-    assert how.picked == {"2"}
+    how = Arrangement().toggle_selected("1").toggle_selected("2").toggle_selected("1")
+    assert how.selected == {"2"}
 
 
 def test_groups_come_in_the_order_of_their_first_sessions() -> None:
     arranged = arrange(SESSIONS, Arrangement(grouped=True), NOW_MS)
     keys = [each.key if isinstance(each, Heading) else each.session_id for each in arranged.entries]
     assert keys == ["/shop", "4", "3", "1", "/atlas", "2"]
-    folded = arrange(SESSIONS, Arrangement(grouped=True).fold("shop", folded=True), NOW_MS)
+    folded = arrange(SESSIONS, Arrangement(grouped=True).with_folded("shop", folded=True), NOW_MS)
     assert len(folded.entries) == 3
     assert len(folded.sessions) == 4
 
@@ -252,5 +252,5 @@ def test_the_last_word_is_completed(typed: str, offered: str | None) -> None:
 
 def test_every_key_that_is_offered_is_understood() -> None:
     for key in KEYS:
-        said = read_filter(key).wrong
+        said = read_filter(key).error
         assert not said.startswith("no key")

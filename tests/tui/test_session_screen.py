@@ -57,7 +57,7 @@ async def open_page(it: Opened, title: str) -> None:
 async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
-        head, *rows = it.part(Section.FILLS)
+        head, *rows = it.part(Section.BREAKDOWN)
         assert head.startswith("163 k tokens in context (measured), by its transcript, then ≈")
         names = [" ".join(row.split()[:2]) for row in rows]
         assert names[0] == "tool results"
@@ -113,7 +113,7 @@ async def test_the_page_is_there_before_what_fills_it_is_read(
         go_on.set()
         await it.reading()
         assert "sessions › Move checkout" in it.lines[0]
-        assert it.part(Section.FILLS)[0].startswith("128 k tokens")
+        assert it.part(Section.BREAKDOWN)[0].startswith("128 k tokens")
 
 
 async def test_a_transcript_that_is_gone_is_one_line(stage: Stage) -> None:
@@ -123,7 +123,7 @@ async def test_a_transcript_that_is_gone_is_one_line(stage: Stage) -> None:
         path.unlink()
         await it.press("enter")
         await it.reading()
-        assert "cannot be read: No such file" in " ".join(it.part(Section.FILLS))
+        assert "cannot be read: No such file" in " ".join(it.part(Section.BREAKDOWN))
         assert "cannot be read" in it.words
 
 
@@ -137,7 +137,7 @@ async def test_a_fault_is_told_where_the_answer_would_stand(
     async with opened(demo) as it:
         await it.press("enter")
         await it.reading()
-        words = " ".join(it.part(Section.FILLS))
+        words = " ".join(it.part(Section.BREAKDOWN))
         assert "[/foo] is broken" in words
         assert "please report it" in words
         assert "[/foo] is broken" in it.words
@@ -176,7 +176,7 @@ async def test_left_and_right_go_back_and_on_and_the_page_follows(demo: Stage) -
         assert "as it was; now 13 %" in it.words
         assert "172,300 tokens  86 % high" in it.words
         assert "What filled it then" in it.words
-        assert it.part(Section.FILLS)[0].startswith("172 k tokens")
+        assert it.part(Section.BREAKDOWN)[0].startswith("172 k tokens")
         await it.press("right")
         await it.reading()
         assert "↻ compacted before (auto): 172 k → 11 k" in it.words
@@ -196,7 +196,10 @@ async def test_the_brackets_go_to_what_happened(demo: Stage) -> None:
         await open_page(it, STORY)
         timeline = graph(it).timeline
         assert timeline
-        places = sorted({cut.turn for cut in timeline.cuts} | {one.turn for one in timeline.marks})
+        places = sorted(
+            {cut.turns_before for cut in timeline.compactions}
+            | {one.turn for one in timeline.events}
+        )
         seen = []
         for _ in places:
             await it.press("left_square_bracket")
@@ -210,14 +213,14 @@ async def test_plus_and_minus_zoom_and_0_shows_all(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, STORY)
         await it.press("plus")
-        assert graph(it).scope.seen == 23
-        assert graph(it).scope.stop == 46
+        assert graph(it).viewport.visible == 23
+        assert graph(it).viewport.stop == 46
         await it.press("home")
-        assert graph(it).scope.start == 0
+        assert graph(it).viewport.start == 0
         await it.press("plus", "plus", "plus")
-        assert graph(it).scope.seen == 8
+        assert graph(it).viewport.visible == 8
         await it.press("minus", "equals_sign", "0")
-        assert graph(it).scope.seen == 46
+        assert graph(it).viewport.visible == 46
 
 
 async def test_the_mouse_clicks_drags_and_turns_its_wheel(demo: Stage) -> None:
@@ -237,7 +240,7 @@ async def test_the_mouse_clicks_drags_and_turns_its_wheel(demo: Stage) -> None:
         assert view.turn == dragged
         await it.pilot.click(page(it).query_one(SectionBar), offset=(14, 0))
         await it.calm()
-        assert page(it).part is Section.ITEMS
+        assert page(it).tab is Section.ITEMS
 
 
 def wheel(
@@ -254,14 +257,14 @@ async def test_the_wheel_goes_along_and_zooms_with_ctrl(demo: Stage) -> None:
         await open_page(it, STORY)
         view = graph(it)
         view.on_mouse_scroll_up(wheel(events.MouseScrollUp, view))
-        assert view.scope.cursor == 40
+        assert view.viewport.cursor == 40
         view.on_mouse_scroll_up(wheel(events.MouseScrollUp, view, ctrl=True))
-        assert view.scope.seen == 23
-        before = view.scope.start
+        assert view.viewport.visible == 23
+        before = view.viewport.start
         view.on_mouse_scroll_up(wheel(events.MouseScrollUp, view))
-        assert view.scope.start == before - 2
+        assert view.viewport.start == before - 2
         view.on_mouse_scroll_down(wheel(events.MouseScrollDown, view, ctrl=True))
-        assert view.scope.seen == 46
+        assert view.viewport.visible == 46
 
 
 async def test_rows_stay_while_another_turn_is_looked_up(
@@ -324,10 +327,10 @@ async def test_keys_and_tab_open_the_parts_and_the_mark_stays(demo: Stage) -> No
         await open_page(it, STORY)
         for number, part in enumerate(Section, 1):
             await it.press(str(number))
-            assert page(it).part is part
+            assert page(it).tab is part
             assert listed(it)
         await it.press("2", "j", "j", "tab", "shift+tab")
-        assert page(it).part is Section.ITEMS
+        assert page(it).tab is Section.ITEMS
         assert page(it).query_one("#rows", RowList).rows.highlighted == 2
 
 
@@ -335,7 +338,7 @@ async def test_enter_on_a_category_goes_to_its_largest_item(demo: Stage) -> None
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
         await it.press("enter")
-        assert page(it).part is Section.ITEMS
+        assert page(it).tab is Section.ITEMS
         key = page(it).query_one("#rows", RowList).key
         assert key
         assert "Bash" in key
@@ -350,7 +353,7 @@ async def test_an_item_shows_how_it_begins_beside_it_and_whole(demo: Stage) -> N
         assert isinstance(it.app.screen, ReadingScreen)
         assert "ok 1 - taxFor keeps" in it.words
         await it.press("escape")
-        assert page(it).part is Section.ITEMS
+        assert page(it).tab is Section.ITEMS
 
 
 async def test_enter_on_a_warning_goes_to_its_turn(demo: Stage) -> None:
@@ -402,7 +405,7 @@ async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) 
         await it.press("3", "enter")
         screen = it.app.screen
         assert isinstance(screen, LensScreen)
-        await it.until(lambda: screen.is_whole)
+        await it.until(lambda: screen.is_complete)
         assert "› compaction of" in it.lines[0]
         assert "before" in it.words
         assert "172 k → 11 k" in it.words
@@ -417,7 +420,7 @@ async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) 
         await it.press("escape", "2")
         assert screen.query_one("#beside").has_focus
         await it.press("1", "escape")
-        assert page(it).part is Section.COMPACTIONS
+        assert page(it).tab is Section.COMPACTIONS
 
 
 async def test_the_lens_reads_the_summary_whole_where_it_has_no_room(demo: Stage) -> None:

@@ -52,7 +52,7 @@ async def listed(it: Opened) -> None:
             and not screen._list_asker._busy
             and not screen._text_asker._busy
             and not screen.rows._asked
-            and screen._rulings.is_settled
+            and screen._rulings.is_idle
         )
 
     await it.until(met)
@@ -61,7 +61,7 @@ async def listed(it: Opened) -> None:
 def shown(it: Opened) -> list[str]:
     """Who said the summaries that were read, in the order of the list."""
     rows = page(it).rows
-    return [rows._heads[each].who for each in rows.ids if each in rows._heads]
+    return [rows._heads[each].name for each in rows.ids if each in rows._heads]
 
 
 async def search(it: Opened, words: str) -> None:
@@ -303,7 +303,7 @@ async def test_what_a_boundary_stands_for(demo: Stage) -> None:
 
 def things(screen: ReplacedScreen) -> str:
     assert screen._shown is not None
-    return "\n".join(line.plain for line in screen._shown.things)
+    return "\n".join(line.plain for line in screen._shown.item_lines)
 
 
 async def replaced(it: Opened) -> ReplacedScreen:

@@ -16,7 +16,7 @@ _SPEAKERS: Final = {
 def message(*pieces: Piece) -> Message:
     """One message of these pieces."""
     role = _SPEAKERS.get(pieces[0].kind, Role.USER)
-    return Message(role, (Entry(0, 1, 1, role.value, role=role, pieces=pieces),))
+    return Message(role, (Entry(0, 1, 1, role.value, role=role, parts=pieces),))
 
 
 def prompt(text: str = "go on") -> Message:

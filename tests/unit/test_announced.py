@@ -28,7 +28,7 @@ def test_the_newest_state_and_all_additions_come_back() -> None:
         told("file", "a file that was read"),
     ]
     again = announced_again(away, [])
-    assert [each.pieces[0].text for each in again] == ["one", "new", "two"]
+    assert [each.parts[0].text for each in again] == ["one", "new", "two"]
 
 
 def test_what_stays_is_not_announced_again() -> None:

@@ -53,15 +53,19 @@ OPTED_IN = policy()
 def context(tokens: int | None = 175_000, source: Source = Source.TABLE) -> Context:
     window = Window(200_000, source)
     state = ContextState.UNKNOWN if tokens is None else ContextState.MEASURED
-    return Context(tokens, state, window, lines=OPTED_IN.lines(Window(200_000, Source.TABLE)))
+    return Context(
+        tokens, state, window, thresholds=OPTED_IN.place_thresholds(Window(200_000, Source.TABLE))
+    )
 
 
-READY = Situation(context(), Status.ENDED, is_open=False, now_ms=NOW, active_at=NOW - 10 * MINUTE)
+READY = Situation(
+    context(), Status.ENDED, is_open=False, now_ms=NOW, last_written_at=NOW - 10 * MINUTE
+)
 
 
 def test_all_is_well() -> None:
     verdict = should_act(OPTED_IN, READY)
-    assert verdict.act
+    assert verdict.allowed
     assert "88% of its window is in use" in verdict.why
 
 
@@ -79,7 +83,7 @@ def test_all_is_well() -> None:
 )
 def test_a_policy_that_does_not_want_it(other: Policy, why: str) -> None:
     verdict = should_act(other, READY)
-    assert not verdict.act
+    assert not verdict.allowed
     assert why in verdict.why
 
 
@@ -88,7 +92,7 @@ WHO_MAY = (Origin.COMMAND_LINE, Origin.ENVIRONMENT, Origin.PROJECT_FILE, Origin.
 
 @pytest.mark.parametrize("origin", WHO_MAY)
 def test_the_person_and_a_trusted_project_turn_it_on(origin: Origin) -> None:
-    assert should_act(policy(origin), READY).act
+    assert should_act(policy(origin), READY).allowed
 
 
 @pytest.mark.parametrize(
@@ -115,24 +119,24 @@ def test_the_person_and_a_trusted_project_turn_it_on(origin: Origin) -> None:
         ({"context": context(169_999)}, "threshold"),
         ({"runs": (Before(NOW - 59_999),)}, "cooldown"),
         ({"runs": tuple(Before(NOW - each * MINUTE) for each in (6, 4, 2))}, "breaker"),
-        ({"runs": (Before(NOW - 9 * MINUTE, left=130_000),)}, "armed"),
+        ({"runs": (Before(NOW - 9 * MINUTE, tokens_left=130_000),)}, "armed"),
     ],
 )
 def test_a_session_that_is_left_alone(changes: dict[str, Any], check: str) -> None:
     """T-10, and each gate of compaction.md 7.5."""
     verdict = should_act(OPTED_IN, replace(READY, **changes))
-    assert (verdict.act, verdict.check) == (False, check)
+    assert (verdict.allowed, verdict.check) == (False, check)
 
 
 def test_a_session_that_stands_open_and_idle_may_be_asked() -> None:
-    assert should_act(OPTED_IN, replace(READY, is_open=True, status=Status.IDLE)).act
+    assert should_act(OPTED_IN, replace(READY, is_open=True, status=Status.IDLE)).allowed
 
 
 def test_each_gate_opens_at_its_number() -> None:
-    assert should_act(OPTED_IN, replace(READY, context=context(170_000))).act
-    assert should_act(OPTED_IN, replace(READY, active_at=NOW - IDLE_MS)).act
-    assert should_act(OPTED_IN, replace(READY, active_at=NOW - STALE_MS + 1)).act
-    assert should_act(OPTED_IN, replace(READY, runs=(Before(NOW - MINUTE),))).act
+    assert should_act(OPTED_IN, replace(READY, context=context(170_000))).allowed
+    assert should_act(OPTED_IN, replace(READY, last_written_at=NOW - IDLE_MS)).allowed
+    assert should_act(OPTED_IN, replace(READY, last_written_at=NOW - STALE_MS + 1)).allowed
+    assert should_act(OPTED_IN, replace(READY, runs=(Before(NOW - MINUTE),))).allowed
 
 
 @pytest.mark.parametrize(
@@ -147,10 +151,10 @@ def test_each_gate_opens_at_its_number() -> None:
 )
 def test_the_hysteresis(least: int | None, newest: int | None, *, armed: bool) -> None:
     before = Before(NOW - 60 * MINUTE, 130_000, least, newest)
-    assert should_act(OPTED_IN, replace(READY, runs=(before,))).act == armed
+    assert should_act(OPTED_IN, replace(READY, runs=(before,))).allowed == armed
     # What failed since then does not arm it.
     failed = (before, Before(NOW - 2 * MINUTE))
-    assert should_act(OPTED_IN, replace(READY, runs=failed)).act == armed
+    assert should_act(OPTED_IN, replace(READY, runs=failed)).allowed == armed
 
 
 def test_the_breaker() -> None:
@@ -161,8 +165,8 @@ def test_the_breaker() -> None:
     assert breaker_until(()) is None
     until = NOW + BREAKER_MS
     runs = tuple(map(Before, (NOW - 2 * MINUTE, NOW - MINUTE, NOW)))
-    assert not should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until - 1)).act
-    assert should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until)).act
+    assert not should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until - 1)).allowed
+    assert should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until)).allowed
 
 
 @pytest.mark.parametrize(
@@ -178,8 +182,8 @@ def test_the_breaker() -> None:
     ],
 )
 def test_what_pays(requests: float | None, tokens: int, idle_ms: int, *, paid: bool) -> None:
-    now = replace(READY, context=context(tokens), active_at=NOW - idle_ms)
-    assert pays(requests, now).act == paid
+    now = replace(READY, context=context(tokens), last_written_at=NOW - idle_ms)
+    assert pays(requests, now).allowed == paid
 
 
 def test_the_price_of_the_client_s_own() -> None:
@@ -190,10 +194,10 @@ def test_the_price_of_the_client_s_own() -> None:
 
 def test_what_a_person_hears_of() -> None:
     unknown = context(175_000, Source.ASSUMED)
-    assert should_act(OPTED_IN, replace(READY, context=unknown)).is_said
-    assert not should_act(OPTED_IN, replace(READY, is_open=True)).is_said
-    assert not should_act(OPTED_IN, replace(READY, context=context(60_000))).is_said
-    assert not should_act(OPTED_IN, READY).is_said
+    assert should_act(OPTED_IN, replace(READY, context=unknown)).is_reported
+    assert not should_act(OPTED_IN, replace(READY, is_open=True)).is_reported
+    assert not should_act(OPTED_IN, replace(READY, context=context(60_000))).is_reported
+    assert not should_act(OPTED_IN, READY).is_reported
 
 
 MENDING = policy(recovery__auto=True)
@@ -202,8 +206,8 @@ REFUSED = replace(READY, status=Status.TOO_LONG)
 
 def test_a_refusal_is_mended_once_where_the_project_wants_it() -> None:
     """002-08 and 002-37."""
-    assert should_mend(MENDING, REFUSED, None).act
-    assert should_mend(MENDING, REFUSED, NOW - 11 * MINUTE).act
+    assert should_mend(MENDING, REFUSED, None).allowed
+    assert should_mend(MENDING, REFUSED, NOW - 11 * MINUTE).allowed
     assert should_mend(MENDING, REFUSED, NOW - 10 * MINUTE).check == "mended"
     assert should_mend(OPTED_IN, REFUSED, None).check == "recovery.auto"
     assert should_mend(policy(Origin.PRESET, recovery__auto=True), REFUSED, None).check == "mode"
@@ -214,7 +218,7 @@ def test_a_refusal_is_mended_once_where_the_project_wants_it() -> None:
 def test_a_disabled_module_recovers_nothing() -> None:
     off = policy(recovery__auto=True, disabled_modules=["auto-recovery"])
     assert should_mend(off, REFUSED, None).check == "module"
-    assert should_act(off, READY).act
+    assert should_act(off, READY).allowed
 
 
 def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
@@ -226,12 +230,12 @@ def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
         for count in range(1, MOST_AN_HOUR + 1)
     ]
     for count, now in enumerate(after, 1):
-        assert should_act(hasty, now).act == (count < MOST_AN_HOUR), count
+        assert should_act(hasty, now).allowed == (count < MOST_AN_HOUR), count
         mends = should_mend(hasty, replace(now, status=Status.TOO_LONG), None)
-        assert mends.act == (count < MOST_AN_HOUR)
-    assert should_act(hasty, after[-1]).is_said
+        assert mends.allowed == (count < MOST_AN_HOUR)
+    assert should_act(hasty, after[-1]).is_reported
     later = HOUR_MS - 18 * MINUTE
-    assert should_act(hasty, replace(after[-1], now_ms=NOW + later)).act
+    assert should_act(hasty, replace(after[-1], now_ms=NOW + later)).allowed
 
 
 def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
@@ -252,8 +256,8 @@ def test_what_has_reached_a_threshold_is_above_the_target(
         said["threshold"] = [{"at": at, "level": "high", "action": "compact"} for at in own]
     wanted, window = policy(**said), Window(tokens, Source.TABLE)
     acting = {each.name for each in wanted.thresholds if each.action in ACTING}
-    lines = wanted.lines(window)
-    found = Context(1, ContextState.MEASURED, window, lines=lines)
+    lines = wanted.place_thresholds(window)
+    found = Context(1, ContextState.MEASURED, window, thresholds=lines)
     for line in lines:
         if line.name in acting:
             assert 0 < target_of(wanted, found) < line.at * tokens
@@ -282,7 +286,7 @@ def test_it_acts_only_where_everything_is_given(
     active_at = None if idle_ms is None else NOW - idle_ms
     now = Situation(context(tokens, source), status, is_open, NOW, active_at, runs)
     wanted = policy(origin, recovery__auto=True)
-    acts, mends = should_act(wanted, now).act, should_mend(wanted, now, None).act
+    acts, mends = should_act(wanted, now).allowed, should_mend(wanted, now, None).allowed
     if acts or mends:
         assert origin in WHO_MAY
         assert status is (Status.IDLE if is_open else status)
@@ -290,8 +294,8 @@ def test_it_acts_only_where_everything_is_given(
         assert not (mends and is_open)
         assert idle_ms is not None
         assert IDLE_MS <= idle_ms < STALE_MS
-        assert not runs or NOW - runs[-1].at >= 60_000
-        until = breaker_until(each.at for each in runs)
+        assert not runs or NOW - runs[-1].began_at >= 60_000
+        until = breaker_until(each.began_at for each in runs)
         assert until is None or until <= NOW
     if acts:
         assert tokens is not None

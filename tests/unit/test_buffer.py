@@ -80,7 +80,7 @@ def test_nothing_may_stay(recent: int) -> None:
 def test_anchors_are_of_the_part_that_goes() -> None:
     talk = [prompt("<!-- anchor --> never on Fridays"), *(prompt("<!-- anchor -->"),) * 3]
 
-    buffer = manage_buffer(talk, BufferSettings(3, anchors=AnchorSettings(anchors_max=2)))
+    buffer = manage_buffer(talk, BufferSettings(3, anchors=AnchorSettings(max_anchors=2)))
 
     assert buffer.anchors == (talk[0],)
 
@@ -107,13 +107,13 @@ def test_no_pair_is_ever_split(groups: list[list[int]], recent: int, data: st.Da
     called = {
         piece.tool_use_id
         for each in buffer.recent
-        for piece in each.pieces
+        for piece in each.parts
         if piece.kind is PieceKind.TOOL_INPUT
     }
     answered = {
         piece.tool_use_id
         for each in buffer.recent
-        for piece in each.pieces
+        for piece in each.parts
         if piece.kind is PieceKind.TOOL_RESULT
     }
     assert answered <= called

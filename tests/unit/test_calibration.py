@@ -70,7 +70,7 @@ def test_a_kind_that_no_sample_holds_keeps_its_measured_count() -> None:
 
     factors = fit(samples)
 
-    assert factors.of(ContentKind.PROSE) == pytest.approx(2, rel=0.02)
+    assert factors.factor(ContentKind.PROSE) == pytest.approx(2, rel=0.02)
     assert factors.by_kind[1:] == (1, 1, 1)
     assert factors.apply((100, 10, 0, 0), fixed=7) == pytest.approx(217, abs=3)
 
@@ -169,7 +169,7 @@ def test_a_thought_of_unknown_length_teaches_nothing() -> None:
 
 def test_a_text_counts_as_the_models_generation_has_it() -> None:
     def count(_: str) -> TextCount:
-        return TextCount(ContentKind.JSON, plain=10, older=11, newer=17)
+        return TextCount(ContentKind.JSON, base=10, older=11, newer=17)
 
     older, newer = (sample_of(step(300, model=model), count) for model in (OLD, NEW))
 

@@ -96,7 +96,7 @@ def test_a_variable_wins_over_a_setting_and_the_settings_own_over_the_shells() -
 def test_who_switched_it_off(
     settings: dict[str, Scalar], environment: dict[str, str], who: Source | None
 ) -> None:
-    assert setup(settings, environment).switched_off is who
+    assert setup(settings, environment).disabled_by is who
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_other_variables() -> None:
         }
     )
 
-    assert found.large_disabled is Source.ENVIRONMENT
+    assert found.large_window_disabled_by is Source.ENVIRONMENT
     assert found.max_context == Claim(300_000, Source.ENVIRONMENT)
     assert found.max_output == 8_000
 

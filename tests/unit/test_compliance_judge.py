@@ -205,9 +205,14 @@ Verdict: FAIL (2 critical, 1 warning)"""
 
 def test_a_review_s_findings() -> None:
     found = judge(REVIEW, Format.REVIEW, "my-reviewer")
-    assert (found.verdict, found.files, found.passes) == (Verdict.COMPLIANT, 2, False)
+    assert (found.verdict, found.reviewed_files, found.review_passes) == (
+        Verdict.COMPLIANT,
+        2,
+        False,
+    )
     assert [
-        (each.severity, each.path, each.line, each.last_line, each.text) for each in found.review
+        (each.severity, each.path, each.line, each.last_line, each.text)
+        for each in found.review_findings
     ] == [
         ("critical", "src/a.py", 7, 7, "wrong rate"),
         ("critical", "src/b.py", 10, 12, "lost update"),
@@ -240,7 +245,7 @@ def test_the_verdict_is_the_last_line() -> None:
 
 
 def test_limits_come_from_outside() -> None:
-    limits = Limits(lines=2, review_lines=2, result_lines=1, soft_chars=10, review_files=0)
+    limits = Limits(output_lines=2, review_lines=2, result_lines=1, soft_chars=10, review_files=0)
     found = judge(f"{GOOD}\nmore", Format.OUTPUT, "node-backend", limits)
     assert labels(found.violations) == ["V05", "V07"]
     assert labels(found.warnings) == ["W02"]

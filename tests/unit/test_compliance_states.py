@@ -35,7 +35,7 @@ SKILL = Place(100, "skill_text")
 
 def run(final: str | None = GOOD, **fields: Any) -> Run:  # noqa: ANN401 -- any field
     known: dict[str, Any] = {"final_message": "m9", "final_offset": 900}
-    return Run("worker", has_ended=True, final=final, **(known | fields))
+    return Run("worker", has_ended=True, final_text=final, **(known | fields))
 
 
 def said(offset: int, message: str, text: str) -> Place:
@@ -77,7 +77,7 @@ STATES = {
     ),
     "no words": (run(None), "unknown", []),
     "blank": (run(" \n"), "unknown", []),
-    "still at work": (Run("worker", has_ended=False, final=BAD), "unknown", []),
+    "still at work": (Run("worker", has_ended=False, final_text=BAD), "unknown", []),
 }
 
 
@@ -95,9 +95,9 @@ def test_where_nothing_is_expected_it_is_measured_all_the_same() -> None:
 
 
 def test_what_is_known_without_a_transcript() -> None:
-    found = ruled(Run("worker", has_ended=True, final=GOOD))
+    found = ruled(Run("worker", has_ended=True, final_text=GOOD))
     assert found.verdict is Verdict.COMPLIANT
-    assert (found.origin, found.grep, found.blocked) == (None, None, None)
+    assert (found.marker_location, found.grep_passes, found.blocked) == (None, None, None)
 
 
 def test_more_stops_than_a_block_explains() -> None:
@@ -108,7 +108,7 @@ def test_more_stops_than_a_block_explains() -> None:
 def test_a_grep_over_the_transcript_as_another_opinion() -> None:
     """T-07: both are told; which one decides is the policy's."""
     fooled = run(BAD, places=(SKILL,))
-    assert ruled(fooled).disagrees
+    assert ruled(fooled).grep_was_wrong
     assert ruled(fooled, WHOLE_TRANSCRIPT).verdict is Verdict.COMPLIANT
     assert not ruled(fooled, WHOLE_TRANSCRIPT).violations
     assert ruled(run(BAD), WHOLE_TRANSCRIPT).verdict is Verdict.NON_COMPLIANT
@@ -157,16 +157,16 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], str, str]] = {
 def test_what_is_expected(name: str) -> None:
     asked, format_, ground = EXPECTED[name]
     found = expect(*asked)
-    assert (found.format, found.ground) == (format_, ground)
+    assert (found.format, found.source) == (format_, ground)
 
 
 def test_a_definition_that_is_not_as_the_rules_say() -> None:
-    assert expect("reviewer", [], [], CLNODE).drifts
-    assert expect("reviewer", [], ["compress-output"], CLNODE).drifts
-    assert not expect("reviewer", [], ["compress-review"], CLNODE).drifts
-    assert not expect("worker", [], ["compress-output"], CLNODE).drifts
-    assert not expect("reviewer", [], None, CLNODE).drifts
-    assert not expect("reviewer", [], []).drifts, "nobody asked for a table"
+    assert expect("reviewer", [], [], CLNODE).differs_from_policy
+    assert expect("reviewer", [], ["compress-output"], CLNODE).differs_from_policy
+    assert not expect("reviewer", [], ["compress-review"], CLNODE).differs_from_policy
+    assert not expect("worker", [], ["compress-output"], CLNODE).differs_from_policy
+    assert not expect("reviewer", [], None, CLNODE).differs_from_policy
+    assert not expect("reviewer", [], []).differs_from_policy, "nobody asked for a table"
 
 
 def test_rules_that_a_person_wrote_always_hold() -> None:
@@ -188,7 +188,7 @@ def test_the_terms_of_a_policy() -> None:
     ]
     terms = terms_of(resolve(given))
     assert terms.rules == {"worker": Format.REVIEW}
-    assert (terms.limits, terms.min_samples) == (Limits(lines=5), 3)
+    assert (terms.limits, terms.min_samples) == (Limits(output_lines=5), 3)
     disabled = [Given("disabled_modules", "compliance", Where.USER_FILE, "y.toml")]
     assert terms_of(resolve(disabled)).mode == OFF
     preset = terms_of(resolve([Given("preset", "clnode", Where.USER_FILE, "z.toml")]))
@@ -214,7 +214,7 @@ def test_a_prompt_that_asks_for_a_format(prompt: str, skill: str | None) -> None
 def test_no_share_is_told_of_a_few_results() -> None:
     found = [ruled(run())] * 8 + [ruled(run(blocks=(500,)))]
     few = score(found, 10)
-    assert (few.judged, few.passed_share, few.first_pass_share) == (9, None, None)
+    assert (few.judged_count, few.passed_share, few.first_pass_share) == (9, None, None)
     enough = score([*found, ruled(run(BAD, places=(SKILL,)))], 10)
     assert (enough.passed_share, enough.first_pass_share, enough.forced_share) == (0.9, 0.8, 0.1)
     assert (enough.grep_passed, enough.grep_wrong) == (1, 1)
@@ -225,7 +225,7 @@ def test_no_share_is_told_of_a_few_results() -> None:
 def test_a_score_counts_what_could_be_judged() -> None:
     others = [ruled(run(None)), rule(run(BAD), NOTHING, Terms())]
     found = score(others, 0)
-    assert (found.judged, found.passed_share, found.codes) == (0, None, {})
+    assert (found.judged_count, found.passed_share, found.codes) == (0, None, {})
     assert sum(found.verdicts.values()) == 2
 
 
@@ -236,9 +236,9 @@ def test_what_compliance_would_have_saved() -> None:
     typical = typical_tokens([*good, bad], LIMITS)
     assert typical[Format.OUTPUT] == 40
     told = cost([*good, bad, short], typical)
-    assert (told.tokens, told.excess, told.retries) == (780, 600, 0)
+    assert (told.result_tokens, told.excess_tokens, told.retry_tokens) == (780, 600, 0)
     blocked = Weighed(ruled(run(blocks=(500,), retry_tokens=21_000)), 30)
-    assert cost([blocked], typical).retries == 21_000
+    assert cost([blocked], typical).retry_tokens == 21_000
 
 
 def test_a_review_of_too_many_files() -> None:

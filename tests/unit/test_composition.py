@@ -27,9 +27,9 @@ class Letters:
     def __init__(self) -> None:
         self.asked: list[Piece] = []
 
-    def tokens(self, piece: Piece) -> int:
-        self.asked.append(piece)
-        return len(piece.text)
+    def tokens(self, part: Piece) -> int:
+        self.asked.append(part)
+        return len(part.text)
 
 
 def part(kind: PieceKind, size: int, name: str = "", **more: str) -> Part:
@@ -91,7 +91,7 @@ def test_what_was_sent_is_scaled_to_what_was_measured() -> None:
         "user text": 45,
         "tool inputs": 15,
     }
-    assert found.unexplained == 0
+    assert found.unexplained_tokens == 0
     results = found.categories[0]
     assert [(one.name, one.tokens) for one in results.parts] == [("Read", 75), ("Bash", 15)]
     assert [one.name for one in results.parts[0].parts] == ["/a"]
@@ -100,22 +100,22 @@ def test_what_was_sent_is_scaled_to_what_was_measured() -> None:
 def test_what_no_tokenizer_explains_is_unexplained() -> None:
     material = Material(parts=PARTS, measured_tokens=1_000, source=Source.REQUESTS)
     found = compose(material, Letters())
-    assert found.unexplained == 1_000 - 100 * SCALE_LIMIT
+    assert found.unexplained_tokens == 1_000 - 100 * SCALE_LIMIT
     assert found.categories[-1].name == Category.UNEXPLAINED
     assert found.categories[-1].estimated
 
 
 def test_a_projection_is_never_scaled_up() -> None:
     more = compose(Material(parts=PARTS, measured_tokens=120), Letters())
-    assert (more.unexplained, more.total_tokens) == (20, 120)
+    assert (more.unexplained_tokens, more.total_tokens) == (20, 120)
     less = compose(Material(parts=PARTS, measured_tokens=50), Letters())
-    assert (less.unexplained, less.total_tokens) == (0, 50)
+    assert (less.unexplained_tokens, less.total_tokens) == (0, 50)
     assert less.categories[0].tokens == 30
 
 
 def test_without_a_measurement_the_total_is_the_estimate() -> None:
     found = compose(Material(parts=PARTS, overhead_tokens=7), Letters())
-    assert (found.total_tokens, found.estimated, found.unexplained) == (107, True, 0)
+    assert (found.total_tokens, found.estimated, found.unexplained_tokens) == (107, True, 0)
 
 
 def test_what_came_later_is_told_apart_and_is_among_the_largest() -> None:
@@ -131,7 +131,7 @@ def test_no_text_is_counted_twice() -> None:
     compose(Material(parts=twice), letters)
     assert len(letters.asked) == len(set(letters.asked))
     once = CountedOnce(letters)
-    assert once.tokens(PARTS[0].piece) == once.tokens(PARTS[0].piece) == 30
+    assert once.tokens(PARTS[0].content) == once.tokens(PARTS[0].content) == 30
 
 
 def test_the_largest_are_named_by_what_was_asked() -> None:
@@ -141,7 +141,7 @@ def test_the_largest_are_named_by_what_was_asked() -> None:
     notice = "<task-notification><summary>Agent found it</summary></task-notification>"
     parts = [asked, answered, memory, Piece(PieceKind.AGENT_RETURN, notice)]
     found = compose(Material(parts=tuple(Part(each, 4) for each in parts)), Letters())
-    assert [(item.kind, item.what) for item in found.largest] == [
+    assert [(item.kind, item.name) for item in found.largest] == [
         ("tool results", "Bash make test"),
         ("memory files", "/p/CLAUDE.md"),
         ("agent returns", "Agent found it"),
@@ -192,7 +192,7 @@ def answer(thinking: str = "", told: int | None = None) -> Entry:
         type="assistant",
         role=Role.ASSISTANT,
         message_id="m",
-        pieces=pieces,
+        parts=pieces,
         output_tokens=100,
         thinking_tokens=told,
     )
@@ -236,10 +236,10 @@ def test_thoughts_of_the_turn_at_hand_stay() -> None:
         line=1,
         type="user",
         role=Role.USER,
-        pieces=(Piece(PieceKind.PROMPT, "next"),),
+        parts=(Piece(PieceKind.PROMPT, "next"),),
     )
     kept = without_dropped([answer(), prompt, answer()], "claude-haiku-4-5")
-    kinds = [[piece.kind for piece in each.pieces] for each in kept]
+    kinds = [[piece.kind for piece in each.parts] for each in kept]
     assert kinds[0] == [PieceKind.TEXT]
     assert kinds[2] == [PieceKind.THINKING, PieceKind.TEXT]
 
@@ -247,4 +247,4 @@ def test_thoughts_of_the_turn_at_hand_stay() -> None:
 def test_a_model_is_not_sent_what_another_thought() -> None:
     own, other = replace(answer(), model="claude-opus-5-5"), replace(answer(), model="claude-x-6")
     kept = without_dropped([own, other, own], "claude-opus-5-5")
-    assert [len(each.pieces) for each in kept] == [2, 1, 2]
+    assert [len(each.parts) for each in kept] == [2, 1, 2]

@@ -23,14 +23,14 @@ def test_the_output_is_not_in_the_context() -> None:
 
 
 def test_an_answer_is_measured_also_where_a_boundary_was_before_it() -> None:
-    context = measure(Counted(answer=50_000, post=9_000), WINDOW)
+    context = measure(Counted(answer=50_000, boundary_estimate=9_000), WINDOW)
 
     assert (context.tokens, context.state) == (50_000, ContextState.MEASURED)
     assert context.ratio == 0.25
 
 
 def test_a_boundary_is_an_estimate_until_the_next_answer() -> None:
-    context = measure(Counted(post=9_000), WINDOW)
+    context = measure(Counted(boundary_estimate=9_000), WINDOW)
 
     assert (context.tokens, context.state) == (9_000, ContextState.ESTIMATED)
 
@@ -43,7 +43,9 @@ def test_before_the_first_answer_nothing_is_known_not_zero() -> None:
 
 
 def test_an_answer_of_no_tokens_is_measured() -> None:
-    assert measure(Counted(answer=0, post=9_000), WINDOW).state is ContextState.MEASURED
+    assert (
+        measure(Counted(answer=0, boundary_estimate=9_000), WINDOW).state is ContextState.MEASURED
+    )
 
 
 def test_more_than_the_window_is_not_clamped() -> None:
@@ -54,12 +56,14 @@ def test_more_than_the_window_is_not_clamped() -> None:
 
 
 def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_window() -> None:
-    counted = Counted(answer=100_000, output=20_000, said=90, added=5_250, report=99_000)
+    counted = Counted(
+        answer=100_000, output=20_000, answer_text=90, after_answer=5_250, report=99_000
+    )
     context = measure(counted, WINDOW, Trigger(167_000, Source.TABLE))
 
     assert context.ratio == 0.5
     assert context.trigger_ratio == 0.75
-    numbers = context.numbers
+    numbers = context.token_counts
     assert (numbers.fill, numbers.counter, numbers.hook, numbers.report) == (
         100_000,
         125_250,
@@ -69,7 +73,7 @@ def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_wi
 
 
 def test_after_a_boundary_its_estimate_is_the_counter_and_what_hooks_are_told() -> None:
-    numbers = measure(Counted(post=9_000, output=70), WINDOW).numbers
+    numbers = measure(Counted(boundary_estimate=9_000, output=70), WINDOW).token_counts
 
     assert (numbers.fill, numbers.counter, numbers.hook) == (None, 9_000, 9_000)
 

@@ -25,7 +25,9 @@ AIM = Aim(Harm.INPUTS)
 @contextmanager
 def drafted(path: Path, aim: Aim = AIM) -> Iterator[Draft]:
     with open_lines(path) as file:
-        yield draft("s", path, file, entries_from, COUNTERS.of, aim=aim, protection=SHORT)
+        yield draft(
+            "s", path, file, entries_from, COUNTERS.for_model, options=aim, protection=SHORT
+        )
 
 
 def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:
@@ -34,7 +36,7 @@ def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:
         assert made.plan() == plan_of(path, AIM)
         assert made.plan() == made.plan()
         offered = [each for each in made.plan().operations if each.strategy != "usage"]
-        assert list(made.offered) == offered
+        assert list(made.offered_operations) == offered
 
 
 def test_what_is_left_out_stays_and_the_sums_follow(tmp_path: Path) -> None:
@@ -42,8 +44,8 @@ def test_what_is_left_out_stays_and_the_sums_follow(tmp_path: Path) -> None:
     before = path.read_bytes()
     with drafted(path, Aim(Harm.SUPERSEDED)) as made:
         whole, some = made.plan(), made.plan({0, 3})
-    left = {made.offered[0].line, made.offered[3].line}
-    freed = made.offered[0].tokens_saved + made.offered[3].tokens_saved
+    left = {made.offered_operations[0].line, made.offered_operations[3].line}
+    freed = made.offered_operations[0].tokens_saved + made.offered_operations[3].tokens_saved
     assert some.after_tokens == whole.after_tokens + freed
     assert left.isdisjoint(each.line for each in some.operations)
     # The recorded usage is lowered by less.
@@ -58,11 +60,11 @@ def test_bound_thoughts_go_with_the_first_change_and_not_by_themselves(tmp_path:
     with drafted(path) as made:
         whole = made.plan()
         (thoughts,) = [each for each in whole.operations if each.strategy == "thinking-after"]
-        assert thoughts not in made.offered
+        assert thoughts not in made.offered_operations
         later = made.plan(range(8))
         fewer = [each for each in later.operations if each.strategy == "thinking-after"]
         assert all(each.tokens_saved < thoughts.tokens_saved for each in fewer)
-        nothing = made.plan(range(len(made.offered)))
+        nothing = made.plan(range(len(made.offered_operations)))
     assert nothing.operations == ()
     assert [each.check for each in nothing.refused] == ["nothing"]
     assert nothing.after_tokens == nothing.before_tokens
@@ -72,7 +74,7 @@ def test_too_little_is_refused_as_soon_as_it_is_too_little(tmp_path: Path) -> No
     path = long_session().write(tmp_path / "s.jsonl")
     with drafted(path) as made:
         assert not made.plan().refused
-        few = made.plan(range(1, len(made.offered)))
+        few = made.plan(range(1, len(made.offered_operations)))
     assert [each.check for each in few.refused] == ["futile"]
 
 

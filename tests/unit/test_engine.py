@@ -73,7 +73,7 @@ def test_in_place_and_back(tmp_path: Path) -> None:
     undone = undo(receipt.receipt_id, None, subject)
     assert subject.transcript.read_bytes() == DATA
     assert undone.sha256 == receipt.plan.base_sha256
-    assert Receipts(subject.state).all()[0].state is State.UNDONE
+    assert Receipts(subject.state_folder).all()[0].state is State.UNDONE
     assert [path.name for path in subject.transcript.parent.iterdir()] == [f"{SESSION}.jsonl"]
 
 
@@ -220,11 +220,11 @@ def test_what_breaks_an_invariant_is_not_done(tmp_path: Path, what: str, mode: M
     subject = at_rest(tmp_path, DATA)
     with pytest.raises(NotAppliedError) as found:
         apply_plan(plan_of(DATA, [wrong]), mode, subject)
-    assert found.value.stop is Stop.UNVERIFIED
+    assert found.value.kind is Stop.UNVERIFIED
     assert code in {each.check for each in found.value.refusals}
     assert subject.transcript.read_bytes() == DATA
     assert len(list(subject.transcript.parent.iterdir())) == 1
-    assert Receipts(subject.state).all() == []
+    assert Receipts(subject.state_folder).all() == []
 
 
 def test_a_thinking_line_goes_with_its_children_hung_elsewhere(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_files_are_for_the_user_alone_and_keep_their_mode(tmp_path: Path) -> Non
     subject.transcript.chmod(0o640)
     apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
     assert subject.transcript.stat().st_mode & 0o777 == 0o640
-    for path in subject.state.rglob("*"):
+    for path in subject.state_folder.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
@@ -366,7 +366,7 @@ def test_a_summary_is_taken_back_when_what_stands_before_it_was_taken_back_first
 
 def test_two_stores_exclude_each_other_at_a_session(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    other = replace(subject, state=tmp_path / "another store")
+    other = replace(subject, state_folder=tmp_path / "another store")
     with locked(other, SESSION):
         with pytest.raises(NotAppliedError) as caught:
             apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
@@ -388,7 +388,7 @@ def test_a_link_to_the_folder_names_the_same_session(tmp_path: Path) -> None:
     subject = at_rest(tmp_path / "real", DATA)
     (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
     relative = subject.transcript.relative_to(tmp_path / "real")
-    other = replace(subject, state=tmp_path / "b", transcript=tmp_path / "link" / relative)
+    other = replace(subject, state_folder=tmp_path / "b", transcript=tmp_path / "link" / relative)
 
     with locked(other, SESSION), pytest.raises(NotAppliedError), locked(subject, SESSION):
         pass

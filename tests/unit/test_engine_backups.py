@@ -55,7 +55,7 @@ class Shelf:
     def put(self, version: Version, at: int = OLD, **fields: Any) -> str:  # noqa: ANN401 -- any field
         """Keep a copy for one more receipt; gives the copy's name."""
         number = len(self.receipts)
-        name = self.backups.keep([b"copy %d " % number * 100], "s")
+        name = self.backups.put([b"copy %d " % number * 100], "s")
         base: dict[str, Any] = {
             "receipt_id": f"{number:08}", "session_id": "s", "new_session_id": None,
             "mode": Mode.IN_PLACE, "at": at, "transcript": "/gone", "target": "/gone",
@@ -148,14 +148,14 @@ def test_where_room_is_short_only_what_is_needed_stays(
 
 def test_what_nothing_names_goes_after_a_day(shelf: Shelf) -> None:
     """A plan that was refused leaves its copy behind; another process may be about to name it."""
-    name = shelf.backups.keep([b"refused"], "s")
+    name = shelf.backups.put([b"refused"], "s")
     written = shelf.backups.path(name).stat().st_mtime_ns // 1_000_000
-    shelf.backups.remove_unnamed(set(), written + UNNAMED_MS)
-    assert shelf.backups.is_whole(name)
-    shelf.backups.remove_unnamed({name}, written + UNNAMED_MS + 1)
-    assert shelf.backups.is_whole(name)
-    shelf.backups.remove_unnamed(set(), written + UNNAMED_MS + 1)
-    assert not shelf.backups.is_whole(name)
+    shelf.backups.remove_unreferenced(set(), written + UNNAMED_MS)
+    assert shelf.backups.is_intact(name)
+    shelf.backups.remove_unreferenced({name}, written + UNNAMED_MS + 1)
+    assert shelf.backups.is_intact(name)
+    shelf.backups.remove_unreferenced(set(), written + UNNAMED_MS + 1)
+    assert not shelf.backups.is_intact(name)
 
 
 def test_in_place_is_refused_where_there_is_no_room(
@@ -178,7 +178,7 @@ def _stack(subject: Subject, count: int) -> list[Receipt]:
         plan = plan_of(now, masks(now, [RESULTS[number]]))
         receipt = apply_plan(plan, Mode.IN_PLACE, subject)
         done.append(msgspec.structs.replace(receipt, at=number))
-        Receipts(subject.state).write(done[-1])
+        Receipts(subject.state_folder).write(done[-1])
         rest(subject.transcript)
     return done
 
@@ -186,8 +186,8 @@ def _stack(subject: Subject, count: int) -> list[Receipt]:
 def test_a_stack_is_taken_back_after_every_clearing_up(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     for receipt in reversed(_stack(subject, PER_SESSION + 2)):
-        backups = Backups(subject.state)
-        backups.remove_old(Receipts(subject.state).all(), set(), NOW)
+        backups = Backups(subject.state_folder)
+        backups.remove_old(Receipts(subject.state_folder).all(), set(), NOW)
         rest(subject.transcript)
         undo(receipt.receipt_id, None, subject)
     assert subject.transcript.read_bytes() == DATA
@@ -198,9 +198,9 @@ def test_nothing_goes_while_a_receipt_cannot_be_read(tmp_path: Path) -> None:
     first, *_ = _stack(subject, 1)
     rest(subject.transcript)
     undo(first.receipt_id, None, subject)
-    receipts = Receipts(subject.state)
-    old = Backups(subject.state).keep([b"of a receipt that is damaged"], "x")
-    path = Backups(subject.state).path(old)
+    receipts = Receipts(subject.state_folder)
+    old = Backups(subject.state_folder).put([b"of a receipt that is damaged"], "x")
+    path = Backups(subject.state_folder).path(old)
     rest(path)
     (receipts.folder / "bad.json").write_bytes(b"{")
     assert [path.stem for path in receipts.unreadable()] == ["bad"]
@@ -215,14 +215,14 @@ def test_receipts_say_nothing_of_what_a_session_says(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     done = masks(DATA, RESULTS[:2], "a stub about the secret")
     receipt = apply_plan(plan_of(DATA, done), Mode.IN_PLACE, subject)
-    state = Receipts(subject.state)
+    state = Receipts(subject.state_folder)
     assert state.all() == [receipt]
     (path,) = state.folder.iterdir()
     kept = path.read_text(encoding="utf-8")
     for text in ("secret", "Bash", "ls 0", "Done", "Please", "/message"):
         assert text not in kept, text
     assert isinstance(json.loads(kept)["plan"], str)
-    for each in subject.state.rglob("*"):
+    for each in subject.state_folder.rglob("*"):
         assert each.stat().st_mode & 0o077 == 0, each
         assert each.is_dir() or b"secret" not in each.read_bytes()
 
@@ -232,14 +232,14 @@ def test_one_plan_of_two_receipts_is_kept_once(tmp_path: Path) -> None:
     plan = plan_of(DATA, masks(DATA, RESULTS[:2]))
     for _ in range(2):
         apply_plan(plan, Mode.FORK, subject)
-    receipts = Receipts(subject.state)
+    receipts = Receipts(subject.state_folder)
     assert [each.plan for each in receipts.all()] == [plan, plan]
-    assert len([*receipts.plans.folder.iterdir()]) == 1
-    assert len([*Backups(subject.state).folder.iterdir()]) == 1
+    assert len([*receipts.plan_blobs.folder.iterdir()]) == 1
+    assert len([*Backups(subject.state_folder).folder.iterdir()]) == 1
 
 
 def _codes(receipt: Receipt, subject: Subject) -> list[str]:
-    error = obstacle(receipt, subject.state)
+    error = obstacle(receipt, subject.state_folder)
     assert error is None or all(each.what_to_do for each in error.refusals)
     return [each.check for each in error.refusals] if error else []
 
@@ -251,7 +251,7 @@ def test_what_can_be_taken_back_is_said(tmp_path: Path, mode: Mode) -> None:
     target = subject_of(subject.transcript.with_name(receipt.target.rpartition("/")[2]), tmp_path)
     before = target.transcript.read_bytes()
     assert _codes(receipt, subject) == []
-    backup = Backups(subject.state).path(str(receipt.backup))
+    backup = Backups(subject.state_folder).path(str(receipt.backup))
     whole = backup.read_bytes()
     backup.write_bytes(whole[:-9])
     # A fork's origin is what it was.
@@ -264,7 +264,7 @@ def test_what_can_be_taken_back_is_said(tmp_path: Path, mode: Mode) -> None:
     target.transcript.write_bytes(before)
     rest(target.transcript)
     undo(receipt.receipt_id, None, target)
-    assert _codes(Receipts(subject.state).all()[0], subject) == ["undone"]
+    assert _codes(Receipts(subject.state_folder).all()[0], subject) == ["undone"]
 
 
 def test_a_receipt_that_is_not_there(tmp_path: Path) -> None:

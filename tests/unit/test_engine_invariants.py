@@ -193,8 +193,8 @@ def refused(subject: Subject, data: bytes, done: Sequence[Operation], mode: Mode
         apply_plan(plan_of(data, done), mode, subject)
     assert subject.transcript.read_bytes() == data
     assert sorted(path.name for path in subject.transcript.parent.iterdir()) == before
-    assert Receipts(subject.state).all() == []
-    assert found.value.stop is Stop.UNVERIFIED
+    assert Receipts(subject.state_folder).all() == []
+    assert found.value.kind is Stop.UNVERIFIED
     return refusals(found.value)
 
 
@@ -255,11 +255,11 @@ def test_v21_what_is_taken_back_is_what_it_was(tmp_path: Path) -> None:
     receipt = apply_plan(plan_of(DATA, masks(DATA, [RESULT])), Mode.IN_PLACE, subject)
     masked = subject.transcript.read_bytes()
     other = msgspec.structs.replace(receipt.plan, base_sha256="0" * 64)
-    Receipts(subject.state).write(msgspec.structs.replace(receipt, plan=other))
+    Receipts(subject.state_folder).write(msgspec.structs.replace(receipt, plan=other))
     with pytest.raises(NotAppliedError) as found:
         undo(receipt.receipt_id, None, subject)
     assert refusals(found.value) == {"V21"}
-    assert found.value.stop is Stop.UNVERIFIED
+    assert found.value.kind is Stop.UNVERIFIED
     assert subject.transcript.read_bytes() == masked
 
 
@@ -280,9 +280,9 @@ def test_v22_a_second_run_changes_nothing(tmp_path: Path, mode: Mode) -> None:
     with pytest.raises(NotAppliedError) as found:
         apply_plan(plan_of(DATA, done), mode, subject)
     assert refusals(found.value) == {"V22"}
-    assert found.value.stop is Stop.NOTHING
+    assert found.value.kind is Stop.NOTHING
     assert subject.transcript.read_bytes() == changed
-    assert len(Receipts(subject.state).all()) == 1
+    assert len(Receipts(subject.state_folder).all()) == 1
 
 
 def test_v22_a_plan_of_what_is_there_already(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_v22_a_plan_of_what_is_there_already(tmp_path: Path) -> None:
     with pytest.raises(NotAppliedError) as found:
         apply_plan(plan_of(DATA, [same]), Mode.IN_PLACE, subject)
     assert refusals(found.value) == {"V22"}
-    assert Receipts(subject.state).all() == []
+    assert Receipts(subject.state_folder).all() == []
 
 
 def test_v23_who_may_read_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,17 +319,19 @@ def test_v24_the_transcript_is_still_what_was_read(tmp_path: Path) -> None:
     other = DATA.replace(b'"x":1', b'"x":7')
 
     def read(path: Path) -> Any:  # noqa: ANN401 -- entries
-        found = subject.read(path)
+        found = subject.read_entries(path)
         if path != subject.transcript:
             subject.transcript.write_bytes(other)
             os.utime(subject.transcript, ns=(status.st_atime_ns, status.st_mtime_ns))
         return found
 
     with pytest.raises(NotAppliedError) as error:
-        apply_plan(plan_of(DATA, masks(DATA, [RESULT])), Mode.IN_PLACE, replace(subject, read=read))
+        apply_plan(
+            plan_of(DATA, masks(DATA, [RESULT])), Mode.IN_PLACE, replace(subject, read_entries=read)
+        )
     assert refusals(error.value) == {"V24"}
     assert subject.transcript.read_bytes() == other
-    assert Receipts(subject.state).all() == []
+    assert Receipts(subject.state_folder).all() == []
 
 
 def test_all_of_them_are_broken_here() -> None:

@@ -69,8 +69,8 @@ def test_a_writer_every_five_milliseconds(tmp_path: Path, writer: str, knowing: 
     lines = turns(4)
     data = encoded(lines)
     # As if it were at rest: the checks before the change see nothing wrong.
-    patience = Patience(idle=-1e9, quiet=QUIET[knowing], at_most=1)
-    subject = replace(at_rest(tmp_path, data), patience=patience)
+    patience = Patience(idle_s=-1e9, quiet_s=QUIET[knowing], max_wait_s=1)
+    subject = replace(at_rest(tmp_path, data), wait_times=patience)
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", writer, str(subject.transcript)],
         stdout=subprocess.PIPE,
@@ -81,7 +81,7 @@ def test_a_writer_every_five_milliseconds(tmp_path: Path, writer: str, knowing: 
         first = process.stdout.readline()
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
-            done = Receipts(subject.state).all()
+            done = Receipts(subject.state_folder).all()
             ends[_undo(subject, done[0]) if done else _apply(subject, lines)] += 1
     finally:
         process.terminate()
@@ -111,7 +111,7 @@ def _apply(subject: Subject, lines: list[dict[str, object]]) -> str:
     try:
         apply_plan(_plan(now, lines), Mode.IN_PLACE, subject)
     except NotAppliedError as error:
-        if error.stop not in {Stop.LIVE, Stop.UNSAFE}:
+        if error.kind not in {Stop.LIVE, Stop.UNSAFE}:
             raise
         return "refused"
     return "done"
@@ -121,8 +121,8 @@ def _undo(subject: Subject, receipt: Receipt) -> str:
     try:
         undo(receipt.receipt_id, None, subject)
     except NotAppliedError as error:
-        if error.stop is not Stop.LIVE:
+        if error.kind is not Stop.LIVE:
             raise
         return "refused"
-    Receipts(subject.state).remove(receipt)
+    Receipts(subject.state_folder).remove(receipt)
     return "undone"

@@ -32,11 +32,11 @@ def test_what_was_learnt_of_a_kind_is_applied_to_that_kind() -> None:
     code = ContentKind.CODE
     assert learnt.tokens(PROSE, NEW, code) == plain.tokens(PROSE, NEW, code)
     assert learnt.tokens(PROSE, OLD) == plain.tokens(PROSE, OLD)
-    assert learnt.of(NEW).spread < plain.of(NEW).spread
+    assert learnt.for_model(NEW).spread < plain.for_model(NEW).spread
 
 
 def test_what_stands_around_a_piece_is_counted_with_it() -> None:
-    measured, model = MEASURED[Tokenizer.NEWER], Estimator({}).of(NEW)
+    measured, model = MEASURED[Tokenizer.NEWER], Estimator({}).for_model(NEW)
     text = model.text_tokens(PROSE)
 
     assert model.tokens(Piece(PieceKind.TEXT, PROSE)) == text
@@ -53,7 +53,7 @@ def test_a_call_counts_as_the_model_writes_it() -> None:
 
     assert said(call) == ('Write path text deep\n/a b\nsay "hi"\n\n{"n":1}', 3)
     more = Piece(PieceKind.TOOL_INPUT, json.dumps(given | {"also": ""}), "Write")
-    model = Estimator({}).of(NEW)
+    model = Estimator({}).for_model(NEW)
     assert model.tokens(more) > model.tokens(call) > 0
 
 
@@ -66,7 +66,7 @@ def test_a_reminder_counts_its_words_though_they_are_not_there() -> None:
     items = Piece(PieceKind.ATTACHMENT, "mend it" + " " * 458, "task_reminder")
 
     assert said(items) == ("mend it", 0)
-    assert Estimator({}).of(NEW).tokens(items) > MEASURED[Tokenizer.NEWER].reminder
+    assert Estimator({}).for_model(NEW).tokens(items) > MEASURED[Tokenizer.NEWER].reminder
 
 
 def test_an_estimator_asks_for_each_text_once() -> None:

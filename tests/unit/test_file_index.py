@@ -25,7 +25,7 @@ def test_created_written_edited_read_and_counted() -> None:
     new, old, only = found["/p/new.py"], found["/p/old.py"], found["/p/only.py"]
     assert (new.created, new.writes, new.edits, new.reads) == (True, 1, 2, 0)
     assert (old.created, old.writes) == (False, 1)
-    assert (only.changed, only.reads) == (False, 1)
+    assert (only.is_changed, only.reads) == (False, 1)
     assert list(found)[-1] == "/p/only.py", "what was only read comes last"
 
 

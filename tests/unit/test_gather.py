@@ -20,7 +20,7 @@ def facts(*entries: Entry, kept: int = 0, earlier: tuple[Fact, ...] = ()) -> lis
 
 
 def texts(found: list[Fact], part: Part) -> list[str]:
-    return [each.text for each in found if each.part is part]
+    return [each.text for each in found if each.kind is part]
 
 
 def todo(call: str, **states: str) -> Entry:
@@ -100,20 +100,20 @@ def test_an_earlier_summary_is_not_summed_up_again() -> None:
     session = [*before, *later]
     seen = history(chained(session))
     found = gather(Source(tuple(seen)), earlier_facts(seen))
-    assert [each.text for each in found if each.part is Part.PROMPT] == [
+    assert [each.text for each in found if each.kind is Part.PROMPT] == [
         "Build it. Always test.",
         "Go on.",
     ]
-    assert [each.text for each in found if each.part is Part.FILE] == ["/p/a.py (edited 1×)"]
+    assert [each.text for each in found if each.kind is Part.FILE] == ["/p/a.py (edited 1×)"]
 
     # Where the lines before it are gone, what it says is merged, and says the same.
     alone = history(chained(later))
     again = gather(Source(tuple(alone)), earlier_facts(alone))
     for part in (Part.PROMPT, Part.CONSTRAINT):
-        assert {each.text for each in again if each.part is part} == {
-            each.text for each in found if each.part is part
+        assert {each.text for each in again if each.kind is part} == {
+            each.text for each in found if each.kind is part
         }
-    assert "/p/a.py (edited 1×)" in [each.text for each in again if each.part is Part.FILE]
+    assert "/p/a.py (edited 1×)" in [each.text for each in again if each.kind is Part.FILE]
 
 
 def chained(entries: list[Entry]) -> list[Entry]:
@@ -130,7 +130,7 @@ def chained(entries: list[Entry]) -> list[Entry]:
 def test_the_clients_own_summary_is_quoted() -> None:
     run = chained([asked("Hi."), compacted(), summed_up("1. Primary Request: work"), asked("Go.")])
     (quoted,) = earlier_facts(history(run))
-    assert (quoted.part, quoted.text) == (Part.EARLIER, "1. Primary Request: work")
+    assert (quoted.kind, quoted.text) == (Part.EARLIER, "1. Primary Request: work")
     (alone,) = earlier_facts(history(run[1:]))
     assert alone.weight > quoted.weight
 

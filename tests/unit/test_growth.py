@@ -21,7 +21,7 @@ def answer(message_id: str, context: int, offset: int, output: int = 40, **field
         type="assistant",
         role=Role.ASSISTANT,
         message_id=message_id,
-        pieces=(Piece(PieceKind.TEXT, message_id),),
+        parts=(Piece(PieceKind.TEXT, message_id),),
         context_tokens=context,
         output_tokens=output,
         **more,
@@ -30,7 +30,7 @@ def answer(message_id: str, context: int, offset: int, output: int = 40, **field
 
 def said(text: str, **fields: Any) -> Entry:
     pieces = (Piece(PieceKind.TOOL_RESULT, text),)
-    return Entry(offset=1, length=9, line=1, type="user", role=Role.USER, pieces=pieces, **fields)
+    return Entry(offset=1, length=9, line=1, type="user", role=Role.USER, parts=pieces, **fields)
 
 
 def test_a_step_is_an_answer_and_what_came_before_the_next() -> None:
@@ -47,13 +47,13 @@ def test_a_step_is_an_answer_and_what_came_before_the_next() -> None:
 
     assert (step.offset, step.message_id, step.growth) == (10, "m1", 700)
     assert step.output_tokens == 90
-    assert [piece.text for piece in step.answer] == ["m1", "m1"]
-    assert [piece.text for piece in step.added] == ["one", "two"]
+    assert [piece.text for piece in step.answer_parts] == ["m1", "m1"]
+    assert [piece.text for piece in step.added_parts] == ["one", "two"]
 
 
 def test_no_step_is_over_what_changes_the_context_otherwise() -> None:
     compaction = Entry(offset=2, length=9, line=1, type="system", boundary=Boundary())
-    cleared = Entry(offset=2, length=9, line=1, type="system", replaced=(("t1", ""),))
+    cleared = Entry(offset=2, length=9, line=1, type="system", replaced_results=(("t1", ""),))
     for between in (compaction, cleared):
         assert steps_of([answer("m1", 1000, 10), between, answer("m2", 1700, 50)]) == []
     other_model = answer("m2", 1700, 50, model="claude-opus-4-6")
@@ -69,7 +69,7 @@ def test_what_was_never_sent_is_not_seen() -> None:
         [answer("m1", 1000, 10), made_up, aside, said("no", hidden=True), answer("m2", 1100, 50)]
     )
 
-    assert (step.growth, step.added) == (100, ())
+    assert (step.growth, step.added_parts) == (100, ())
 
 
 def test_the_steps_to_come_are_found_again_from_the_open_answer() -> None:
@@ -77,7 +77,7 @@ def test_the_steps_to_come_are_found_again_from_the_open_answer() -> None:
     whole = steps_of(entries)
     for cut in range(1, len(entries)):
         first = Steps()
-        found = [first.take(entry) for entry in entries[:cut]]
-        again = [entry for entry in entries if entry.offset >= (first.resume or 0)]
+        found = [first.add(entry) for entry in entries[:cut]]
+        again = [entry for entry in entries if entry.offset >= (first.resume_offset or 0)]
 
         assert [step for step in found if step] + steps_of(again) == whole

@@ -27,16 +27,16 @@ def test_an_error_its_fix_and_the_files_between() -> None:
             *ran("pytest -q", "3", "1 passed"),
         ]
     )
-    assert found.signature == "1 failed"
-    assert found.changed == ("/p/a.py",)
-    assert found.fixed_line
-    assert say(found).endswith(f"went well at line {found.fixed_line} after changes to /p/a.py")
+    assert found.error_line == "1 failed"
+    assert found.changed_files == ("/p/a.py",)
+    assert found.resolved_line
+    assert say(found).endswith(f"went well at line {found.resolved_line} after changes to /p/a.py")
 
 
 def test_an_error_that_is_open_and_one_said_again_is_one() -> None:
     again = [*ran("make", "1", "error: x", failed=True), *ran("make", "2", "error: x", failed=True)]
     (found,) = mishaps(again)
-    assert found.fixed_line is None
+    assert found.resolved_line is None
     assert found.line == again[-1].line
     assert say(found) == "Bash make: error: x → still open"
 
@@ -45,7 +45,7 @@ def test_an_edit_that_was_refused_is_fixed_by_the_next_on_the_file() -> None:
     refused = called("Edit", "1", file_path="/p/a.py", old_string="x")
     error = returned("Edit", "1", "String to replace not found", "/p/a.py", failed=True)
     (found,) = mishaps([refused, error, *touched("Edit", "/p/a.py", "2")])
-    assert found.fixed_line
+    assert found.resolved_line
 
 
 def test_a_programs_words_cannot_look_like_a_frame() -> None:
@@ -61,7 +61,7 @@ def test_a_shell_runs_until_it_is_ended() -> None:
         run_in_background=True,
     )
     (job,) = running_jobs(begun)
-    assert (job.job_id, job.kind, job.what) == ("b12", "shell", "npm run dev")
+    assert (job.job_id, job.kind, job.task) == ("b12", "shell", "npm run dev")
     stop = called("KillShell", "2", shell_id="b12"), returned("KillShell", "2")
     assert running_jobs([*begun, *stop]) == ()
     told = entry(
@@ -81,7 +81,7 @@ def test_an_agent_runs_until_its_notification() -> None:
     words = "Async agent launched successfully. (Keep the agentId below.)\nagentId: a9f\n"
     begun = [asked, entry(Piece(PieceKind.AGENT_RETURN, words, "Agent", "1"))]
     (job,) = running_jobs(begun)
-    assert (job.job_id, job.kind, job.what) == ("a9f", "reviewer", "Look ‹at› it")
+    assert (job.job_id, job.kind, job.task) == ("a9f", "reviewer", "Look ‹at› it")
     text = "<task-notification><task-id>a9f</task-id><status>failed</status>"
     assert running_jobs([*begun, entry(Piece(PieceKind.AGENT_RETURN, text))]) == ()
 

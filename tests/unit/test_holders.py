@@ -11,20 +11,20 @@ A, B = "load_cursor and store_ledger", "store_ledger and merge_basket"
 
 def test_only_what_no_other_piece_names_is_sole() -> None:
     held = Holders([A, B])
-    assert held.sole(A) == ["load_cursor"]
-    assert held.sole(A, kept="see load_cursor") == []
+    assert held.unique_names(A) == ["load_cursor"]
+    assert held.unique_names(A, kept_text="see load_cursor") == []
 
 
 def test_the_last_of_several_holders_keeps_the_name() -> None:
     held = Holders([A, B])
-    held.replace(A, "gone")
-    assert held.sole(B) == ["store_ledger", "merge_basket"]
+    held.replace_text(A, "gone")
+    assert held.unique_names(B) == ["store_ledger", "merge_basket"]
 
 
 def test_what_more_pieces_held_comes_first() -> None:
     held = Holders(["old_ledger", "old_ledger new_ledger"])
-    held.replace("old_ledger", "")
-    assert held.sole("new_ledger old_ledger") == ["old_ledger", "new_ledger"]
+    held.replace_text("old_ledger", "")
+    assert held.unique_names("new_ledger old_ledger") == ["old_ledger", "new_ledger"]
 
 
 @pytest.mark.parametrize(
@@ -40,30 +40,30 @@ def test_what_more_pieces_held_comes_first() -> None:
     ],
 )
 def test_facts_are_told_with_the_words_that_they_need(text: str, said: str) -> None:
-    assert Holders([text]).sole(text)[0] == said
+    assert Holders([text]).unique_names(text)[0] == said
 
 
 def test_a_number_alone_is_no_fact() -> None:
-    assert Holders(["in 8123 ms"]).sole("in 8123 ms") == []
+    assert Holders(["in 8123 ms"]).unique_names("in 8123 ms") == []
 
 
 def test_no_key_gets_into_a_digest() -> None:
     keys = (
         'sk-ant-api03-abcdefghijklmnop "ghp_0123456789abcdefghijABCDEFGHIJ" ghp_0123456789abcdefg'
     )
-    assert Holders([keys]).sole(keys) == []
+    assert Holders([keys]).unique_names(keys) == []
 
 
 def test_a_name_inside_a_longer_one_is_its_own() -> None:
     text = "Writer.SetAccent calls SetAccent"
-    assert sorted(Holders([text]).sole(text)) == ["SetAccent", "Writer.SetAccent"]
+    assert sorted(Holders([text]).unique_names(text)) == ["SetAccent", "Writer.SetAccent"]
 
 
 def test_much_freed_allows_a_little_to_go_unnamed() -> None:
     held = Holders([A])
-    assert not held.allows(A, "", 900)
-    assert held.allows(A, "", 2_000)
-    assert held.allows(A, A, 1)
+    assert not held.allows_loss(A, "", 900)
+    assert held.allows_loss(A, "", 2_000)
+    assert held.allows_loss(A, A, 1)
 
 
 def test_parts_of_ids_are_words_too() -> None:

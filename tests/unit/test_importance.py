@@ -51,7 +51,11 @@ def test_a_result_that_quotes_a_mark_is_only_a_result() -> None:
 def test_the_signs_are_told() -> None:
     judged = judge_message(message(Piece(PieceKind.TEXT, "we chose to fix the bug")))
 
-    assert (judged.explicit, judged.decision, judged.tool_result) == (False, True, False)
+    assert (judged.has_emphasis, judged.has_decision, judged.has_tool_result) == (
+        False,
+        True,
+        False,
+    )
     assert judged.keyword_density == pytest.approx(0.4)
 
 

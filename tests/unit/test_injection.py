@@ -42,7 +42,7 @@ def given_ids(found: Injection) -> list[tuple[Stage, str | None]]:
 
 
 def why(found: Injection) -> dict[str, str]:
-    return {each.agent_id: each.why for each in found.excluded}
+    return {each.agent_id: each.reason for each in found.excluded}
 
 
 def test_siblings_are_those_of_the_same_parent() -> None:
@@ -289,7 +289,7 @@ def test_whatever_there_is(pasts: list[Past], budget: int) -> None:
 
     found = choose(start(tags=frozenset({"cart"})), pasts, Limits(budget=budget))
     counted = count_text(found.context)
-    assert max(counted.older, counted.newer) <= found.most_tokens <= budget
+    assert max(counted.older, counted.newer) <= found.token_bound <= budget
     keys = [(each.session_id, each.agent_id) for each in found.entries]
     assert len(keys) == len(set(keys))
     assert not set(keys) & {(each.session_id, each.agent_id) for each in found.excluded}

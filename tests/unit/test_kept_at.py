@@ -21,9 +21,9 @@ def test_what_stood_before_a_compaction_is_kept_or_lost() -> None:
     found = halves_at(entries, end.uuid or "")
 
     assert found
-    assert [use.path for use in found.kept.files] == ["/p/a.py"]
+    assert [use.path for use in found.retained.files] == ["/p/a.py"]
     assert [use.path for use in found.lost.files] == ["/p/b.py"]
-    assert [said.text for said in found.kept.constraints] == ["Never push to main."]
+    assert [said.text for said in found.retained.constraints] == ["Never push to main."]
     assert found.lost.constraints == ()
 
 
@@ -41,7 +41,7 @@ def test_what_the_first_kept_stands_before_the_second() -> None:
 
     assert found
     assert [use.path for use in found.lost.files] == ["/p/a.py"]
-    assert [use.path for use in found.kept.files] == ["/p/b.py"]
+    assert [use.path for use in found.retained.files] == ["/p/b.py"]
 
 
 def test_a_compaction_without_an_id_is_named_by_its_place() -> None:

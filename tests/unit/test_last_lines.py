@@ -90,11 +90,11 @@ def planned(path: Path, level: Harm) -> Plan:
 
 
 def planned_whole(path: Path, make: Callable[[Whole, View], Operation | Refusal]) -> Plan:
-    return plan_whole(path.stem, path, entries_from, COUNTERS.of, make)
+    return plan_whole(path.stem, path, entries_from, COUNTERS.for_model, make)
 
 
 def go_back(_: Whole, view: View) -> Operation | Refusal:
-    prompts = [each.line for each in view.slots if each.piece.kind is PieceKind.PROMPT]
+    prompts = [each.line for each in view.blocks if each.part.kind is PieceKind.PROMPT]
     return revert(view, prompts[-1])
 
 

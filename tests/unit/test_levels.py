@@ -253,7 +253,13 @@ class Told:
         """Go on with this window; give what is said by now."""
         scale = self.window / window if self.window else 1.0
         moved = [
-            replace(each, line=replace(each.line, at=each.line.at * scale)) for each in self.said
+            replace(
+                each,
+                placed_threshold=replace(
+                    each.placed_threshold, at=each.placed_threshold.at * scale
+                ),
+            )
+            for each in self.said
         ]
         self.window = window
         points = [Point(fill, fill / window, tokens=fill) for fill in tokens]

@@ -108,7 +108,7 @@ def test_the_message_without_content_is_named(text: str, index: int | None) -> N
         found = parsed(error)
         assert found.error_type is LimitErrorType.NON_EMPTY_CONTENT
         assert found.message_index == index
-        assert not found.is_overflow
+        assert not found.exceeds_window
 
 
 BODY = {"type": "error", "error": {"type": "invalid_request_error", "message": API}}
@@ -140,7 +140,7 @@ def test_a_message_is_found_however_it_is_wrapped(error: object) -> None:
 
     assert (found.current_tokens, found.max_tokens) == (210_000, 200_000)
     assert found.error_type is LimitErrorType.TOKEN_LIMIT
-    assert found.is_overflow
+    assert found.exceeds_window
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_limit_of_the_answer_is_none_of_the_context() -> None:
     "text", ["max_tokens must be above 0", "tools.0.name is too long", "no token limit is set"]
 )
 def test_a_text_that_may_mean_another_thing_is_no_overflow(text: str) -> None:
-    assert not parsed({"message": text}).is_overflow
+    assert not parsed({"message": text}).exceeds_window
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def worked(path: Path) -> Path:
 
 
 def plan_of(path: Path, make: Make, live: str | None = None) -> Plan:
-    return plan_whole(path.stem, path, read_conversation, COUNTERS.of, make, live=live)
+    return plan_whole(path.stem, path, read_conversation, COUNTERS.for_model, make, open_in=live)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def after(path: Path, plan: Plan) -> list[str]:
     with path.open("a", encoding="utf-8") as file:
         file.writelines(f"{text}\n" for text in texts)
     sent = project(read_conversation(path))
-    return [piece.kind.value for entry in sent for piece in entry.pieces]
+    return [piece.kind.value for entry in sent for piece in entry.parts]
 
 
 def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_summary(path: Path) -> None:
     assert kinds[0] == "summary"
     assert kinds.count("prompt") == 1
     assert path.stat().st_size == plan.bytes_after
-    said = [each for each in read_conversation(path) if each.pieces][-1].pieces[0]
+    said = [each for each in read_conversation(path) if each.parts][-1].parts[0]
     assert said.kind is PieceKind.SUMMARY
     assert "Never push." in said.text
 
@@ -93,7 +93,7 @@ def test_a_cut_and_a_way_back(path: Path) -> None:
     prompts = [
         entry.line
         for entry in read_conversation(path)
-        if any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
+        if any(piece.kind is PieceKind.PROMPT for piece in entry.parts)
     ]
     back = plan_of(path, lambda _, view: revert(view, prompts[-1]))
     assert back.harm is Harm.CUT

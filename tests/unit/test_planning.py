@@ -150,7 +150,7 @@ def test_what_would_free_enough_is_said_and_nothing_else(tmp_path: Path) -> None
     freed = plan.before_tokens - plan.after_tokens
     said = advised(path, Aim(Harm.LOSSLESS))
     assert said == f"allow level 2 (--level 2): frees ≈ {freed:,} tokens"
-    every = Protection(tool_turns=3, tail_tokens=10**6, task_tokens=10**6)
+    every = Protection(min_turns=3, min_tail_tokens=10**6, max_task_tokens=10**6)
     assert advised(path, Aim(Harm.LOSSLESS), every) == GROW
 
 
@@ -191,7 +191,7 @@ def test_a_transcript_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
         made.append(read, [made.user()])
         return entries_from(read, start)
 
-    plan = plan_transcript("s", path, growing, COUNTERS.of)
+    plan = plan_transcript("s", path, growing, COUNTERS.for_model)
     assert "changed" in checks(plan)
 
 
@@ -205,18 +205,18 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_the_newest_turns_tokens_and_the_last_prompt_stay(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    with view_of(path, Protection(task_tokens=1_000_000)) as view:
-        turns = [each for each in view.slots if each.protected == TAIL]
-        assert turns[-1].place == len(view.slots) - 1
-        prompt = max(each.place for each in view.slots if each.piece.kind is PieceKind.PROMPT)
-        assert {each.place for each in view.slots if each.place > prompt} <= {
-            each.place for each in view.slots if each.protected
+    with view_of(path, Protection(max_task_tokens=1_000_000)) as view:
+        turns = [each for each in view.blocks if each.protected_reason == TAIL]
+        assert turns[-1].index == len(view.blocks) - 1
+        prompt = max(each.index for each in view.blocks if each.part.kind is PieceKind.PROMPT)
+        assert {each.index for each in view.blocks if each.index > prompt} <= {
+            each.index for each in view.blocks if each.protected_reason
         }
-    with view_of(path, Protection(tool_turns=0, tail_tokens=30_000, task_tokens=0)) as view:
-        kept = [each for each in view.slots if each.protected == TAIL]
+    with view_of(path, Protection(min_turns=0, min_tail_tokens=30_000, max_task_tokens=0)) as view:
+        kept = [each for each in view.blocks if each.protected_reason == TAIL]
         assert sum(each.tokens for each in kept) >= 30_000 > sum(each.tokens for each in kept[1:])
-    with view_of(path, Protection(tool_turns=10_000)) as view:
-        assert not list(view.open())
+    with view_of(path, Protection(min_turns=10_000)) as view:
+        assert not list(view.changeable_blocks())
 
 
 def test_copies_of_a_line_are_stubbed_alike(tmp_path: Path) -> None:
@@ -243,8 +243,8 @@ def test_break_even_is_that_of_the_reference(
     context: int, position: int, saved: int, five: float, hour: float
 ) -> None:
     found = break_even(context, position, saved)
-    assert found.five_minutes == pytest.approx(five, abs=0.06)
-    assert found.one_hour == pytest.approx(hour, abs=0.06)
+    assert found.requests_5m == pytest.approx(five, abs=0.06)
+    assert found.requests_1h == pytest.approx(hour, abs=0.06)
     assert found.cold == 0
 
 
@@ -262,7 +262,7 @@ def test_break_even_is_that_of_the_reference(
 def test_a_cached_token_costs_what_it_costs_of_this_model(model: str | None, read: float) -> None:
     assert read_share(model) == pytest.approx(read)
     # What is read cheaply is paid back late: (167,000 - 10,000 - 50,000) written anew.
-    found = break_even(167_000, 10_000, 50_000, model).five_minutes
+    found = break_even(167_000, 10_000, 50_000, model).requests_5m
     assert found == pytest.approx((107_000 * 1.25 - 157_000 * read) / (read * 50_000))
 
 
@@ -275,7 +275,7 @@ def test_a_plan_pays_by_its_model_s_price(tmp_path: Path) -> None:
 
 
 def test_nothing_saved_is_never_paid_back() -> None:
-    assert break_even(1_000, 0, 0).five_minutes is None
+    assert break_even(1_000, 0, 0).requests_5m is None
 
 
 def test_strategies_have_names_of_their_own() -> None:
@@ -333,7 +333,9 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
         written.write_bytes(after)
         before, sent = project(read_conversation(path)), project(read_conversation(written))
         with view_of(path) as view:
-            stays = {(each.entry.uuid, each.call) for each in view.slots if each.protected}
+            stays = {
+                (each.entry.uuid, each.call_id) for each in view.blocks if each.protected_reason
+            }
     _keeps(before, sent, stays)
     edited = {edit.line for each in plan.operations for edit in each.edits}  # type: ignore[union-attr]
     for number, (old, new) in enumerate(

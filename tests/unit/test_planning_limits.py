@@ -50,7 +50,7 @@ def worked(long_line: int = 0) -> Session:
 def test_a_long_line_is_not_held_more_than_three_times(tmp_path: Path) -> None:
     size = 20 * _MB
     path = worked(size).write(tmp_path / "s.jsonl")
-    COUNTERS.of(made.MODEL).text_tokens("the table is read once")
+    COUNTERS.for_model(made.MODEL).text_tokens("the table is read once")
     tracemalloc.start()
     try:
         plan = plan_of(path, Aim(Harm.FILE_ONLY))
@@ -80,7 +80,7 @@ def test_what_is_not_sent_is_not_read_again(tmp_path: Path) -> None:
 
     with open_lines(path) as file:
         scan = file.scan()
-        read_view(path, file, scan, counting, COUNTERS.of)
+        read_view(path, file, scan, counting, COUNTERS.for_model)
     again = read[len(set(read)) :]
     assert again
     assert min(again) >= scan.lines[first - 1].offset
@@ -95,15 +95,15 @@ def test_a_long_line_is_read_once_while_short_ones_are_looked_at(
         source = view._source
 
         class Counting:
-            def read(self, line: Line) -> bytes:
+            def read_line(self, line: Line) -> bytes:
                 read.append(line.number)
-                return source.read(line)
+                return source.read_line(line)
 
         monkeypatch.setattr(view, "_source", Counting())
-        long = next(line.number for line in view.lines if line.length > HELD_BYTES)
+        long = next(line.number for line in view.lines if line.content_bytes > HELD_BYTES)
         for number in range(1, len(view.lines) + 1):
-            assert view.raw(long).endswith(b"}")
-            assert view.raw(number).endswith(b"}")
+            assert view.line_bytes(long).endswith(b"}")
+            assert view.line_bytes(number).endswith(b"}")
     assert sorted(read) == list(range(1, len(view.lines) + 1))
 
 
@@ -117,13 +117,13 @@ def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
         seen.append((whole, view))
         return Refusal("nothing", "only looked at", "nothing")
 
-    plan_whole("s", path, entries_from, COUNTERS.of, make)
+    plan_whole("s", path, entries_from, COUNTERS.for_model, make)
     ((whole, view),) = seen
-    assert whole.tokens(whole.sent) == sum(each.tokens for each in view.slots)
+    assert whole.tokens(whole.visible_entries) == sum(each.tokens for each in view.blocks)
     results = [
         piece
         for entry in whole.entries
-        for piece in entry.pieces
+        for piece in entry.parts
         if piece.kind is PieceKind.TOOL_RESULT
     ]
     assert max(len(each.text) for each in results if not each.failed) < KEPT_CHARS + 20
@@ -133,7 +133,9 @@ def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
 def test_a_large_file_is_planned_for_and_refused(tmp_path: Path) -> None:
     path = worked().write(tmp_path / "s.jsonl")
     size = path.stat().st_size
-    plan = plan_transcript("s", path, entries_from, COUNTERS.of, protection=SHORT, largest=size - 1)
+    plan = plan_transcript(
+        "s", path, entries_from, COUNTERS.for_model, protection=SHORT, max_bytes=size - 1
+    )
     assert [each.check for each in plan.refused] == ["file-size"]
     assert plan.operations == plan_of(path).operations != ()
     assert plan_of(path).refused == ()

@@ -37,11 +37,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def by_level(path: Path, read: Read) -> Plan:
-    return plan_transcript("s", path, read, COUNTERS.of, aim=AIM, protection=SHORT)
+    return plan_transcript("s", path, read, COUNTERS.for_model, options=AIM, protection=SHORT)
 
 
 def as_a_whole(path: Path, read: Read) -> Plan:
-    return plan_whole("s", path, read, COUNTERS.of, lambda whole, _: cut(whole, 1))
+    return plan_whole("s", path, read, COUNTERS.for_model, lambda whole, _: cut(whole, 1))
 
 
 def grown(path: Path) -> None:
@@ -117,7 +117,7 @@ def test_lines_that_come_while_they_are_counted_are_not_among_them(path: Path) -
         file._file = Growing()  # type: ignore[misc, assignment]
         scan = file.scan()
 
-    assert (scan.size, scan.end, scan.torn) == (size, size, None)
+    assert (scan.size, scan.end_offset, scan.torn_line) == (size, size, None)
 
 
 def test_a_session_that_a_client_writes_all_the_time_is_planned_for(path: Path) -> None:

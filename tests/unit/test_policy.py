@@ -77,8 +77,8 @@ def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
     (near,) = resolve([given(Origin.USER_FILE, 1, "compact.min_token")]).notices
     (far,) = resolve([given(Origin.USER_FILE, 1, "x")]).notices
 
-    assert (near.what, near.remedy) == ("no such key", "did you mean compact.min_tokens?")
-    assert far.remedy == "`ctxtop policy` lists the keys"
+    assert (near.what, near.fix) == ("no such key", "did you mean compact.min_tokens?")
+    assert far.fix == "`ctxtop policy` lists the keys"
 
 
 def test_a_file_of_something_else_is_no_flood() -> None:
@@ -189,10 +189,10 @@ def test_a_value_of_another_kind_than_was_asked_for() -> None:
     with pytest.raises(TypeError):
         policy.flag("mode")
     with pytest.raises(TypeError):
-        policy.whole("compact.pair_safe")
+        policy.integer("compact.pair_safe")
     with pytest.raises(KeyError):
         policy.value("nothing")
-    assert policy.whole("rearm.cooldown_s") is None
+    assert policy.integer("rearm.cooldown_s") is None
 
 
 def test_tables_become_dotted_keys() -> None:
@@ -217,5 +217,5 @@ def test_a_projects_policy_is_its_own() -> None:
     own = resolve([given(Origin.PROJECT_FILE, 1)])
     policies = Policies(projects={"/p": own})
 
-    assert policies.of("/p") is own
-    assert policies.of("/q") is policies.of(None) is policies.common
+    assert policies.for_project("/p") is own
+    assert policies.for_project("/q") is policies.for_project(None) is policies.common

@@ -35,11 +35,11 @@ DEFAULTS: list[tuple[str, str, Any]] = [
         "2.2",
         "threshold",
         (
-            Threshold(0.70, Level.NOTICE, "reassure", Op.FROM),
-            Threshold(0.80, Level.WARNING, "suggest", Op.FROM),
-            Threshold(0.85, Level.HIGH, "offer_compact", Op.FROM),
-            Threshold(0.95, Level.EMERGENCY, "alert", Op.FROM),
-            Threshold(1.00, Level.OVERFLOW, "recover", Op.FROM),
+            Threshold(0.70, Level.NOTICE, "reassure", Op.AT_LEAST),
+            Threshold(0.80, Level.WARNING, "suggest", Op.AT_LEAST),
+            Threshold(0.85, Level.HIGH, "offer_compact", Op.AT_LEAST),
+            Threshold(0.95, Level.EMERGENCY, "alert", Op.AT_LEAST),
+            Threshold(1.00, Level.OVERFLOW, "recover", Op.AT_LEAST),
         ),
     ),
     ("T-09", "rearm.on_compaction", True),
@@ -362,7 +362,7 @@ def test_the_table_has_every_preset_and_every_key_that_one_changes() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_holds_only_values_that_their_keys_take(name: str) -> None:
     for key, value in PRESETS[name].items():
-        assert KEYS[key].kind.read(plain(value)) == value
+        assert KEYS[key].value_type.parse(plain(value)) == value
         assert of_preset(name).values[key].origin is Origin.PRESET
 
 
@@ -416,19 +416,19 @@ def known(tokens: int) -> Window:
 def test_where_the_levels_of_a_preset_begin(
     requirement: str, name: str, window: int, tokens: list[int]
 ) -> None:
-    lines = of_preset(name).lines(known(window))
+    lines = of_preset(name).place_thresholds(known(window))
 
     assert [round(line.at * window) for line in lines] == tokens, requirement
 
 
 def test_the_native_line_follows_the_trigger_that_is_known() -> None:
-    (line,) = of_preset("native").lines(known(200_000), trigger=155_000)
+    (line,) = of_preset("native").place_thresholds(known(200_000), trigger=155_000)
 
     assert line.at == 155_000 / 200_000
 
 
 def test_the_line_of_the_native_preset_is_as_the_table_says() -> None:
-    (line,) = of_preset("native").lines(known(200_000))
+    (line,) = of_preset("native").place_thresholds(known(200_000))
 
     assert line.at == 0.835
 
@@ -436,16 +436,18 @@ def test_the_line_of_the_native_preset_is_as_the_table_says() -> None:
 def test_a_window_that_is_not_known() -> None:
     assumed = Window(200_000, Source.ASSUMED)
 
-    assert [line.at for line in BUILT_IN.lines(assumed)] == [each.at for each in THRESHOLDS]
-    assert of_preset("omo-latest").lines(assumed) == ()
-    assert of_preset("hybrid-buffer").limit(assumed) == 100_000
+    assert [line.at for line in BUILT_IN.place_thresholds(assumed)] == [
+        each.at for each in THRESHOLDS
+    ]
+    assert of_preset("omo-latest").place_thresholds(assumed) == ()
+    assert of_preset("hybrid-buffer").effective_window(assumed) == 100_000
 
 
 def test_a_window_of_the_policy_is_taken_as_it_is() -> None:
     factor = Given("limit.safety_factor", 0.5, Origin.USER_FILE, "config.toml")
 
-    assert resolve([factor]).limit(known(200_000)) == 100_000
-    assert resolve([factor]).limit(Window(64_000, Source.POLICY)) == 64_000
+    assert resolve([factor]).effective_window(known(200_000)) == 100_000
+    assert resolve([factor]).effective_window(Window(64_000, Source.POLICY)) == 64_000
 
 
 def test_two_levels_as_they_were_built() -> None:
@@ -479,10 +481,14 @@ def test_nothing_is_reached_below_the_floor(name: str) -> None:
     lines = [
         line.at * window
         for window in (100_000, 128_000, 200_000, 400_000, 1_000_000)
-        for line in policy.lines(known(window))
+        for line in policy.place_thresholds(known(window))
     ]
 
-    assert policy.floor is None if not lines else (policy.floor or 0) <= min(lines)
+    assert (
+        policy.lowest_threshold_tokens is None
+        if not lines
+        else (policy.lowest_threshold_tokens or 0) <= min(lines)
+    )
 
 
 def test_the_base_of_a_threshold_is_part_of_its_name() -> None:

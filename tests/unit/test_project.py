@@ -19,7 +19,7 @@ def entry(uuid: str, parent: str | None, kind: str = "user", **more: Any) -> Ent
     role = {"user": Role.USER, "attachment": Role.USER, "assistant": Role.ASSISTANT}.get(kind)
     pieces = (Piece(_WORDS[kind], uuid),) if kind in _WORDS else ()
     made = Entry(offset=0, length=1, line=1, type=kind, uuid=uuid, parent=parent, role=role)
-    return replace(made, pieces=pieces, **more) if "pieces" not in more else replace(made, **more)
+    return replace(made, parts=pieces, **more) if "pieces" not in more else replace(made, **more)
 
 
 def answer(uuid: str, parent: str, message: str, *pieces: Piece) -> Entry:
@@ -37,7 +37,7 @@ def result(uuid: str, parent: str, *names: str, at: int = 0) -> Entry:
 
 
 def remembers(uuid: str) -> Entry:
-    return Entry(offset=0, length=1, line=1, type="last-prompt", leaf=uuid)
+    return Entry(offset=0, length=1, line=1, type="last-prompt", leaf_uuid=uuid)
 
 
 def sent(lines: Iterable[Entry]) -> list[str]:
@@ -54,9 +54,9 @@ def test_a_plain_conversation_is_sent_as_it_stands() -> None:
 
 
 def test_of_two_lines_with_one_uuid_the_last_counts() -> None:
-    again = replace(PLAIN[2], pieces=(Piece(PieceKind.PROMPT, "second"),))
+    again = replace(PLAIN[2], parts=(Piece(PieceKind.PROMPT, "second"),))
     placed = [replace(one, offset=n) for n, one in enumerate([*PLAIN, again])]
-    assert [one.pieces[0].text for one in project(placed)] == ["a", "b", "second", "d"]
+    assert [one.parts[0].text for one in project(placed)] == ["a", "b", "second", "d"]
 
 
 def test_the_last_line_of_the_file_leads() -> None:
@@ -148,7 +148,7 @@ def test_what_hangs_on_a_result_aside_goes_with_it_unless_it_leads_on() -> None:
 
 
 def boundary(kept: tuple[str, ...] = (), **more: Any) -> list[Entry]:  # noqa: ANN401
-    left = Boundary(kept=kept, **{"anchor": "sum", **more})
+    left = Boundary(kept_uuids=kept, **{"anchor": "sum", **more})
     summary = entry("sum", "bound", pieces=(Piece(PieceKind.SUMMARY, "s"),))
     return [entry("bound", None, "system", boundary=left), summary]
 
@@ -251,19 +251,21 @@ def test_a_result_without_its_call_goes_with_what_was_written_into_it() -> None:
 
 def test_a_call_without_its_result_goes_but_at_the_end() -> None:
     lines = [entry("a", None), answer("b", "a", "m", Piece(PieceKind.TEXT, "t"), call("x"))]
-    assert project(lines)[-1].pieces[-1].kind is PieceKind.TOOL_INPUT
-    assert project([*lines, entry("c", "b")])[1].pieces == (Piece(PieceKind.TEXT, "t"),)
+    assert project(lines)[-1].parts[-1].kind is PieceKind.TOOL_INPUT
+    assert project([*lines, entry("c", "b")])[1].parts == (Piece(PieceKind.TEXT, "t"),)
 
 
 def test_of_calls_side_by_side_one_result_is_enough_at_the_end() -> None:
     lines = [entry("a", None), answer("b", "a", "m", call("x"), call("y")), result("r", "b", "y")]
-    assert len(project(lines)[1].pieces) == 2
+    assert len(project(lines)[1].parts) == 2
 
 
 def test_a_replaced_result_is_read_as_what_replaced_it() -> None:
     lines = [entry("a", None), answer("b", "a", "m", call("x")), result("r", "b", "x")]
-    told = Entry(offset=9, length=1, line=9, type="content-replacement", replaced=(("x", "less"),))
-    assert [one.pieces[0].text for one in project([*lines, told])] == ["a", "{}", "less"]
+    told = Entry(
+        offset=9, length=1, line=9, type="content-replacement", replaced_results=(("x", "less"),)
+    )
+    assert [one.parts[0].text for one in project([*lines, told])] == ["a", "{}", "less"]
 
 
 def test_lines_that_follow_each_other_are_one_message() -> None:

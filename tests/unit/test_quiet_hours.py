@@ -26,16 +26,16 @@ from ctxtop.core.quiet_hours import read_hours
 def test_they_hold_also_over_midnight(said: str, moment: time, quiet: bool) -> None:
     hours = read_hours(said)
     assert hours is not None
-    assert hours.hold(moment) is quiet
+    assert hours.contains(moment) is quiet
 
 
 @pytest.mark.parametrize("said", ["", "22-7", "24:00-07:00", "22:60-07:00", "22:00", "x"])
 def test_other_words_are_none(said: str) -> None:
     assert read_hours(said) is None
     with pytest.raises(BadValueError, match=r"22:00-07:00, or 'off'"):
-        Hours("off").read(said)
+        Hours("off").parse(said)
 
 
 def test_they_are_written_in_one_way() -> None:
-    assert Hours("off").read("7:05 - 9:00") == "07:05-09:00"
-    assert Hours("off").read("off") == "off"
+    assert Hours("off").parse("7:05 - 9:00") == "07:05-09:00"
+    assert Hours("off").parse("off") == "off"

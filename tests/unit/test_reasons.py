@@ -20,7 +20,7 @@ CLAIMS = (
 
 def test_the_strongest_is_believed_and_the_others_agree_or_not() -> None:
     found = list(reasons_of(Subject.WINDOW, CLAIMS))
-    assert [each.standing for each in found] == [
+    assert [each.status for each in found] == [
         Standing.BELIEVED,
         Standing.CONTRADICTS,
         Standing.AGREES,

@@ -66,7 +66,7 @@ def keep(db: sqlite3.Connection) -> Keep:
 
 
 def tried(keep: Keep, at: int = NOW) -> AbstractContextManager[Attempt]:
-    return attempt(keep, FOUND, SETTINGS.order, SETTINGS, lambda: at)
+    return attempt(keep, FOUND, SETTINGS.step_order, SETTINGS, lambda: at)
 
 
 def state(db: sqlite3.Connection) -> State:
@@ -104,7 +104,7 @@ def test_the_lock_is_released_whatever_happens(keep: Keep, db: sqlite3.Connectio
 def test_an_attempt_without_a_step_that_suffices(keep: Keep, db: sqlite3.Connection) -> None:
     with tried(keep) as trying:
         steps = list(iter(trying.next_step, None))
-    assert tuple(steps) == SETTINGS.order
+    assert tuple(steps) == SETTINGS.step_order
     assert state(db) is State.EXHAUSTED
 
 
@@ -136,7 +136,7 @@ def test_a_failed_attempt_cools_down_after_a_restart(tmp_path: Path) -> None:
 
 
 def held(holder: Holder, at: int = NOW) -> Callable[[Run | None], Run]:
-    waiting = wait_for_lock(detect(None, FOUND, SETTINGS.order, at, SETTINGS), at)
+    waiting = wait_for_lock(detect(None, FOUND, SETTINGS.step_order, at, SETTINGS), at)
     return lambda _: lock(waiting, holder, at, SETTINGS)
 
 

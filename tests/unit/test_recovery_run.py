@@ -39,7 +39,7 @@ NOW = 1_795_000_000_000
 ME = Holder(7, 1.0, "mark")
 SETTINGS = RecoverySettings()
 FOUND = Found("s1", "line-9", LimitErrorType.TOKEN_LIMIT, 210_000, 200_000)
-STEPS = SETTINGS.order
+STEPS = SETTINGS.step_order
 
 
 def pending(run: Run | None = None, now: int = NOW) -> Run:

@@ -118,8 +118,8 @@ def test_an_empty_message_is_mended_first_and_never_truncated() -> None:
 def test_a_person_confirms_a_revert_in_every_policy() -> None:
     """T-08."""
     nothing = policy("default", confirm=[])
-    assert nothing.asks_first(Step.REVERT)
-    assert not nothing.asks_first(Step.SUMMARIZE)
+    assert nothing.needs_confirmation(Step.REVERT)
+    assert not nothing.needs_confirmation(Step.SUMMARIZE)
 
 
 def test_the_words_of_a_truncated_result() -> None:
@@ -134,7 +134,7 @@ def test_the_largest_result_goes_first_and_no_more_than_needed(path: Path) -> No
     found = ground(path, sizes(4000, 80_000, 8000), current=30_000, most=20_000)
     proposal = truncate_largest(found)
     (done,) = proposal.operations
-    assert proposal.missing is None
+    assert proposal.insufficient is None
     assert done.line == 5
     assert done.level is Harm.MASKED
     assert done.tokens_saved == 20_000 - len(TRUNCATION_MESSAGE) // 4
@@ -164,15 +164,15 @@ def test_twenty_results_at_most(path: Path) -> None:
     )
     proposal = truncate_largest(again)
     assert len(proposal.operations) == 5
-    assert proposal.missing
-    assert "are left, more than 50,000" in proposal.missing.why
+    assert proposal.insufficient
+    assert "are left, more than 50,000" in proposal.insufficient.why
 
 
 def test_smaller_results_are_left_alone(path: Path) -> None:
     """002-67."""
     found = ground(path, sizes(499, 500), current=3000, most=2999)
     assert [each.line for each in truncate_largest(found).operations] == [5]
-    assert truncate_largest(ground(path, sizes(499), current=3000, most=2999)).missing
+    assert truncate_largest(ground(path, sizes(499), current=3000, most=2999)).insufficient
 
 
 def test_aggressive_truncation_goes_down_to_half(path: Path) -> None:
@@ -181,7 +181,7 @@ def test_aggressive_truncation_goes_down_to_half(path: Path) -> None:
     assert chars_to_free(found) == (210_000 - 100_000) * 4
     proposal = truncate_aggressively(found)
     assert [each.line for each in proposal.operations] == [3, 5]
-    assert proposal.missing is None
+    assert proposal.insufficient is None
 
 
 def test_aggressive_truncation_stops_at_the_target(path: Path) -> None:
@@ -276,9 +276,9 @@ def test_a_revert_goes_back_before_the_last_prompt(path: Path) -> None:
     """002-56, 002-80, 002-81: its words are given back, to be asked again."""
     found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
     proposal = revert(found)
-    assert proposal.missing is None
+    assert proposal.insufficient is None
     assert proposal.prompt == "2" * 40_000
-    assert proposal.reverted == found.view.entries[4].uuid
+    assert proposal.reverted_uuid == found.view.entries[4].uuid
     assert [each["type"] for each in carried_out(path, proposal.operations)] == [
         "user",
         "assistant",
@@ -304,7 +304,7 @@ def test_a_revert_is_refused(
     path: Path, prompts: tuple[int, ...], counters: Counters, why: str
 ) -> None:
     found = ground(path, talk(*prompts), current=12_000, most=4000, counters=counters)
-    missing = revert(found).missing
+    missing = revert(found).insufficient
     assert missing
     assert why in missing.why
 
@@ -321,7 +321,7 @@ def summary_of(tokens: int) -> Any:  # noqa: ANN401
 def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
     """002-15, 002-54, 002-60: each costs more than the one before it."""
     found = ground(path, sizes(80_000), current=30_000, most=20_000)
-    choice = planned(found, path, SETTINGS.order)
+    choice = planned(found, path, SETTINGS.step_order)
     assert choice.chosen.step is Step.TRUNCATE
     assert [each.step for each in choice.tried] == [Step.FIX_EMPTY, Step.TRUNCATE]
     assert choice.plan.operations == choice.chosen.operations
@@ -331,7 +331,7 @@ def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
 def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
     """002-57, 002-86, 002-91."""
     found = ground(path, sizes(8000), current=30_000, most=20_000)
-    choice = planned(found, path, SETTINGS.order, summarise=summary_of(15_000))
+    choice = planned(found, path, SETTINGS.step_order, summarise=summary_of(15_000))
     assert [each.strategy for each in choice.plan.operations] == ["summarise"]
     assert [each.check for each in choice.why_not] == ["fix_empty", "truncate_largest"]
 
@@ -350,7 +350,7 @@ def test_a_revert_waits_for_a_person(path: Path) -> None:
     waiting = choose((Step.REVERT,), found, base(path), Tools())
     told = choose((Step.REVERT,), found, base(path), Tools(), frozenset({Step.REVERT}))
     assert waiting.plan is None
-    assert waiting.why_not[0].check == "confirm"
+    assert waiting.refusals[0].check == "confirm"
     assert told.plan is not None
     assert told.plan.harm is Harm.CUT
 
@@ -359,7 +359,7 @@ def test_mended_messages_go_along_with_what_makes_it_smaller(path: Path) -> None
     lines = chain(made.user("go"), made.assistant("m1", content=[made.text("")]))
     lines += chain(made.user("on"), *turn("t0", "x" * 80_000))
     lines[2]["parentUuid"] = lines[1]["uuid"]
-    choice = planned(ground(path, lines, current=30_000, most=20_000), path, SETTINGS.order)
+    choice = planned(ground(path, lines, current=30_000, most=20_000), path, SETTINGS.step_order)
     assert [each.strategy for each in choice.plan.operations] == ["fix_empty", "truncate_largest"]
 
 
@@ -372,7 +372,7 @@ def test_a_line_is_changed_once(path: Path) -> None:
 def test_what_is_used_up_is_not_planned(path: Path) -> None:
     used = Counters(attempts=1, truncated=20, emptied=3)
     found = ground(path, sizes(80_000), current=30_000, most=20_000, counters=used)
-    assert list(steps_left(found, SETTINGS.order)) == [Step.SUMMARIZE, Step.REVERT]
+    assert list(steps_left(found, SETTINGS.step_order)) == [Step.SUMMARIZE, Step.REVERT]
 
 
 def detected(path: Path, *lines: made.JsonLine) -> Any:  # noqa: ANN401

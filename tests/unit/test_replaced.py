@@ -60,7 +60,7 @@ def test_only_the_turns_before_its_own_boundary_count() -> None:
         compacted(),
         summed_up("the tests"),
     ]
-    one, two = (each for each in entries if each.pieces and each.pieces[0].kind == "summary")
+    one, two = (each for each in entries if each.parts and each.parts[0].kind == "summary")
     first = before_boundary(entries, one.offset, "nothing of it")
     second = before_boundary(entries, two.offset, "the tests")
     assert first is not None

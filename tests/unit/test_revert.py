@@ -16,13 +16,13 @@ RAW = [json.dumps({"type": kind, "n": number}).encode() for number, kind in enum
 
 
 class Source:
-    def read(self, line: Line) -> bytes:
+    def read_line(self, line: Line) -> bytes:
         return RAW[line.number - 1]
 
 
 class Counter:
-    def tokens(self, piece: Piece) -> int:
-        return len(piece.text)
+    def tokens(self, part: Piece) -> int:
+        return len(part.text)
 
 
 def view() -> View:

@@ -45,14 +45,14 @@ def test_the_most_severe_and_the_files_with_the_most_come_first() -> None:
     assert [each.count for each in groups] == [1, 3, 1, 1]
     files = groups[1].files
     assert [(each.project, each.path) for each in files] == [("shop", "a.py"), ("shop", "b.py")]
-    assert [each.place for each in files[0].found] == ["a.py:4", "a.py:30"]
+    assert [each.location for each in files[0].findings] == ["a.py:4", "a.py:30"]
 
 
 def test_what_several_say_in_the_same_words_is_one_thing_the_newest_first() -> None:
     once = gather(
         [said("r1", 5, 4), said("r2", 9, 4), said("r3", 7, 4, "other"), said("r4", 8, 4)], {}
     )
-    assert [[each.agent_id for each in found.said] for found in once] == [
+    assert [[each.agent_id for each in found.reviews] for found in once] == [
         ["r2", "r4", "r1"],
         ["r3"],
     ]
@@ -66,7 +66,7 @@ def test_the_same_path_in_two_projects_is_two_files() -> None:
 
 def test_lines_are_written_as_people_write_them() -> None:
     (found,) = gather([said("r1", 1, 3, last_line=5)], {})
-    assert found.place == "a.py:3-5"
+    assert found.location == "a.py:3-5"
 
 
 def test_a_type_s_history() -> None:
@@ -74,7 +74,7 @@ def test_a_type_s_history() -> None:
     agents = []
     for number in range(14):
         text = BAD if number % 7 == 0 else GOOD
-        run = Run("worker", has_ended=True, final=text, final_message="m", final_offset=9)
+        run = Run("worker", has_ended=True, final_text=text, final_message_id="m", final_offset=9)
         agents.append(
             agent(
                 f"a{number}",
@@ -85,17 +85,17 @@ def test_a_type_s_history() -> None:
             )
         )
     running = agent("r", agent_type="worker", status=AgentStatus.RUNNING, ended_at=None)
-    unended = Run("worker", has_ended=False, final=None)
+    unended = Run("worker", has_ended=False, final_text=None)
     agents.append(replace_ruling(running, rule(unended, expected, Terms())))
     (part,) = sum_up(agents, Terms()).types
     assert (part.name, part.runs, part.running) == ("worker", 15, 1)
     assert part.score.passed_share == pytest.approx(12 / 14)
-    assert [each.score.judged for each in part.days] == [4, 5, 5]
+    assert [each.score.judged_count for each in part.days] == [4, 5, 5]
     assert part.days[0].at < part.days[1].at
-    assert len(part.last) == LAST_VERDICTS
-    assert part.last[:2] == (Verdict.NON_COMPLIANT, Verdict.COMPLIANT)
-    assert (part.sizes.results, part.sizes.tokens, part.sizes.large_tokens) == (14, 70, 130)
-    assert (part.sizes.lines, part.sizes.large_lines) == (3, 41)
+    assert len(part.last_verdicts) == LAST_VERDICTS
+    assert part.last_verdicts[:2] == (Verdict.NON_COMPLIANT, Verdict.COMPLIANT)
+    assert (part.sizes.results, part.sizes.median_tokens, part.sizes.p90_tokens) == (14, 70, 130)
+    assert (part.sizes.median_lines, part.sizes.p90_lines) == (3, 41)
 
 
 def replace_ruling(made: Any, ruling: Any) -> Any:  # noqa: ANN401

@@ -31,7 +31,7 @@ def plan_of(path: Path, budget: Budget | None = None) -> Plan:
         SESSION,
         path,
         read_conversation,
-        COUNTERS.of,
+        COUNTERS.for_model,
         lambda whole, view: roll_over(whole, view, FOUR, budget),
     )
 
@@ -49,7 +49,7 @@ def test_the_new_session_begins_with_the_hand_off(tmp_path: Path) -> None:
     assert sum(map(len, lines)) == plan.bytes_after
     assert json.loads(title)["customTitle"] == json.loads(name)["agentName"]
     (sent,) = project(read_conversation(fork))
-    (piece,) = sent.pieces
+    (piece,) = sent.parts
     assert piece.kind is PieceKind.PROMPT
     assert piece.text.startswith(f"[Hand-off from session {SESSION}]")
     assert "Please do 0" in piece.text

@@ -80,7 +80,7 @@ def test_a_save_by_the_main_agent() -> None:
 
 
 def found_tokens(talk: Talk, *places: int) -> int:
-    return sum(count(piece) for place in places for piece in talk.entries[place].pieces)
+    return sum(count(piece) for place in places for piece in talk.entries[place].parts)
 
 
 def test_what_an_agent_should_have_done_is_a_leak() -> None:
@@ -159,12 +159,12 @@ def test_forms_of_a_block() -> None:
     file, inline = read_block(FILE_REASON), read_block(INLINE_REASON)
     assert file
     assert inline
-    assert (file.form, file.path) == (Form.FILE, "/staging/triage-data.json")
+    assert (file.data_form, file.data_path) == (Form.FILE, "/staging/triage-data.json")
     # What stands in the data is not what the hook listed.
-    assert (inline.form, inline.categories) == (Form.INLINE, ("decision", "runbook"))
+    assert (inline.data_form, inline.categories) == (Form.INLINE, ("decision", "runbook"))
     bare = read_block(FILE_REASON.partition("<triage")[0])
     assert bare
-    assert bare.form is Form.NONE
+    assert bare.data_form is Form.NONE
 
 
 def test_it_is_kept_and_read_again() -> None:

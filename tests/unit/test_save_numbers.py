@@ -79,18 +79,18 @@ def test_a_leak_widens_what_is_expected() -> None:
     assert by_name["004-16"].is_met
     assert not any(each.is_met for each in judge(replace(leaking, lines=28)) if each.band == ONE)
     assert by_name["004-15"].lines is Place.BELOW
-    assert Span(5).place(10**9) is Place.WITHIN
+    assert Span(5).position_of(10**9) is Place.WITHIN
 
 
 def test_whether_a_save_would_cross_the_trigger() -> None:
     cost = expected_cost([NOISE, replace(NOISE, tokens=2001)])
-    assert (cost.tokens, cost.samples) == (1600, 2)
+    assert (cost.tokens, cost.sample_count) == (1600, 2)
 
     for counter, crosses in ((165_400, False), (165_401, True), (170_000, True)):
         found = crossing("s", counter, 167_000, cost)
         assert found
         assert found.would_cross == crosses
-        assert found.left_tokens == max(0, 167_000 - counter)
+        assert found.tokens_to_trigger == max(0, 167_000 - counter)
     known = crossing("s", 0, 167_000, cost)
     assert known
     assert known.share == pytest.approx(1600 / 167_000)

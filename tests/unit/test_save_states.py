@@ -112,8 +112,8 @@ def test_each_state(state: SaveState, files: tuple[SaveFileFact, ...]) -> None:
     # Whatever says so is a file that was there.
     assert (
         state is S.NONE
-        or standing.file is None
-        or standing.file.path in {each.path for each in files}
+        or standing.source_file is None
+        or standing.source_file.path in {each.path for each in files}
     )
 
 
@@ -136,8 +136,8 @@ def test_an_orphan_is_older_than_300_s(age_s: float, state: SaveState) -> None:
     assert standing.state is state
     if state is S.TRIAGED:
         # That is the moment at which time alone makes it one.
-        assert standing.next_at is not None
-        later = standing.next_at
+        assert standing.next_change_ms is not None
+        later = standing.next_change_ms
         assert stands(flow_of(triage(age_s)), later, LIMITS).state is S.ORPHANED
         assert stands(flow_of(triage(age_s)), later - 1, LIMITS).state is S.TRIAGED
 
@@ -175,7 +175,7 @@ def test_the_newest_of_all_generations_wins() -> None:
 
     standing = state_of(old, new)
     assert standing.titles == ("new",)
-    assert standing.file == new
+    assert standing.source_file == new
 
 
 def global_result(project: str, age_s: float = 5) -> SaveFileFact:
@@ -194,7 +194,7 @@ def test_the_global_result_is_the_projects_that_it_names() -> None:
 
 def test_what_was_saved_and_what_was_not_is_told() -> None:
     partial = state_of(result(errors=(ERROR,)))
-    assert (partial.saved, partial.categories) == (("decision",), ("runbook",))
+    assert (partial.saved_categories, partial.categories) == (("decision",), ("runbook",))
     assert partial.errors == (ERROR,)
     waiting = state_of(pending(categories=("all",)))
     assert waiting.categories == CATEGORIES
@@ -258,7 +258,7 @@ def test_a_note_is_taken_apart() -> None:
 def told(*files: SaveFileFact) -> tuple[str | None, tuple[BlindSpot, ...]]:
     flow = flow_of(*files)
     said = plugin_says(flow, stands(flow, NOW, LIMITS))
-    return said.words, said.blind_spots
+    return said.text, said.blind_spots
 
 
 def test_the_plugin_says_nothing_of_pending_without_categories() -> None:

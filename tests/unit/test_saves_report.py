@@ -73,14 +73,14 @@ LOUD = noise(
 
 def test_nothing_is_nothing() -> None:
     assert report(rows(), (), NOW).projects == ()
-    assert report(rows(), (), NOW).next_at is None
+    assert report(rows(), (), NOW).next_change_ms is None
 
 
 def test_projects_come_newest_first_and_each_has_its_own() -> None:
     other = replace(pending(5), project="/home/dev/other")
     found = report(rows(files=[result(50), other]), (), NOW).projects
 
-    assert [(each.name, each.standing.state) for each in found] == [
+    assert [(each.name, each.status.state) for each in found] == [
         ("other", SaveState.PENDING),
         ("shop", SaveState.SAVED),
     ]
@@ -89,7 +89,7 @@ def test_projects_come_newest_first_and_each_has_its_own() -> None:
 def test_a_global_result_that_names_nobody_has_a_row_of_its_own() -> None:
     nobodys = result(5, generation=Generation.GLOBAL, project=None, problem="is not JSON")
     found = only(rows(files=[replace(nobodys, project=None)]))
-    assert (found.project, found.standing.state) == ("", SaveState.CORRUPT)
+    assert (found.project, found.status.state) == ("", SaveState.CORRUPT)
 
 
 def test_age_and_freshness() -> None:
@@ -105,23 +105,23 @@ def test_a_time_that_a_file_names_is_believed_unless_it_comes_after_the_file() -
 
 def test_confirmed_by_a_note_or_because_the_result_is_gone() -> None:
     words = "Memories saved (decision): Use JWT"
-    assert only(rows(files=[result(10)])).confirmed is False
-    assert only(rows(files=[result(10)], notes=[note_row(words)])).confirmed
+    assert only(rows(files=[result(10)])).was_confirmed is False
+    assert only(rows(files=[result(10)], notes=[note_row(words)])).was_confirmed
     # A note from before it is of another save.
     early = [note_row(words, NOW - 20_000)]
-    assert only(rows(files=[result(10)], notes=early)).confirmed is False
-    assert only(rows(files=[result(10)], notes=[note_row(words, cwd="/x")])).confirmed is False
-    assert only(rows(past=[result(10)])).confirmed
-    assert only(rows(files=[pending()])).confirmed is None
+    assert only(rows(files=[result(10)], notes=early)).was_confirmed is False
+    assert only(rows(files=[result(10)], notes=[note_row(words, cwd="/x")])).was_confirmed is False
+    assert only(rows(past=[result(10)])).was_confirmed
+    assert only(rows(files=[pending()])).was_confirmed is None
     # Of a partial save both are told (004-57).
     partly = only(rows(files=[result(7, categories=("runbook",)), pending(5)]))
-    assert (partly.standing.state, partly.confirmed) == (SaveState.PARTIAL, False)
+    assert (partly.status.state, partly.was_confirmed) == (SaveState.PARTIAL, False)
 
 
 def test_staged_files_that_a_save_left_behind() -> None:
-    assert only(rows(files=[triage(20), result(10)])).leftovers
-    assert not only(rows(files=[result(10)])).leftovers
-    assert not only(rows(files=[triage(20)])).leftovers
+    assert only(rows(files=[triage(20), result(10)])).has_leftovers
+    assert not only(rows(files=[result(10)])).has_leftovers
+    assert not only(rows(files=[triage(20)])).has_leftovers
 
 
 def test_before_and_after_degraded_and_cost() -> None:
@@ -132,10 +132,10 @@ def test_before_and_after_degraded_and_cost() -> None:
     found = only(rows(blocks=blocks))
 
     assert found.is_degraded
-    assert found.cost.tokens == round((1005 + 8005) / 2)
-    assert found.cost.samples == 2
-    assert found.change.before
-    assert found.change.after
+    assert found.expected_cost.tokens == round((1005 + 8005) / 2)
+    assert found.expected_cost.sample_count == 2
+    assert found.before_after.before
+    assert found.before_after.after
     assert not only(rows(blocks=blocks[:1])).is_degraded
     assert not only(rows(blocks=[blocks[1]])).is_degraded
 
@@ -152,7 +152,7 @@ def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:
         for n, minutes in enumerate((0, 20, 60))
     ]
     found = only(rows(blocks=blocks))
-    assert (found.refires, found.fires) == (1, {"1": 0, "2": 0, "3+": 1})
+    assert (found.refires, found.fire_counts) == (1, {"1": 0, "2": 0, "3+": 1})
 
     given = [Given("saveflow.sentinel_ttl_s", 3600, Origin.PROJECT_FILE, "x")]
     policies = Policies(projects={HERE: resolve(given)})
@@ -177,20 +177,20 @@ def test_what_the_log_tells_of_many_saves() -> None:
     events += [SaveEventFact(9, "save.complete"), SaveEventFact(10, "save.complete", error="{}")]
     found = only(rows(events={HERE: events}))
 
-    assert found.triggers == {"decision": Rate(1, 2)}
-    assert found.success == Rate(1, 2)
-    assert found.success.share is None
+    assert found.trigger_rates == {"decision": Rate(1, 2)}
+    assert found.success_rate == Rate(1, 2)
+    assert found.success_rate.share is None
     by_results = only(rows(files=[result(5, phase_ms={"draft_ms": 4.0})], past=[result(9)]))
-    assert by_results.success == Rate(2, 2)
+    assert by_results.success_rate == Rate(2, 2)
     assert by_results.phases_ms == {"draft_ms": 4.0}
 
 
 def test_whether_the_next_save_makes_a_live_session_compact() -> None:
     def live(counter: int) -> Session:
         made = session(live=True, cwd=HERE)
-        numbers = replace(made.context.numbers, counter=counter)
+        numbers = replace(made.context.token_counts, counter=counter)
         trigger = Trigger(167_000, Source.TABLE)
-        return replace(made, context=replace(made.context, numbers=numbers, trigger=trigger))
+        return replace(made, context=replace(made.context, token_counts=numbers, trigger=trigger))
 
     (near,) = only(rows(files=[result()]), (live(160_000),)).crossings
     assert near.would_cross
@@ -203,16 +203,16 @@ def test_whether_the_next_save_makes_a_live_session_compact() -> None:
 
 def test_the_next_moment_at_which_time_alone_changes_a_state() -> None:
     found = report(rows(files=[triage(100), handled("saving", 90)]), (), NOW)
-    assert found.next_at == NOW + 210_000 + 1
-    later = report(rows(files=[triage(100), handled("saving", 90)]), (), found.next_at)
-    assert later.projects[0].standing.state is SaveState.ORPHANED
-    assert later.next_at is None
+    assert found.next_change_ms == NOW + 210_000 + 1
+    later = report(rows(files=[triage(100), handled("saving", 90)]), (), found.next_change_ms)
+    assert later.projects[0].status.state is SaveState.ORPHANED
+    assert later.next_change_ms is None
 
 
 def test_a_save_that_still_goes_on_is_heard_of() -> None:
     open_save = noise(Talk().block().call("a", "Agent", "{}"))
     found = only(rows(files=[triage(400)], blocks=[block_row(open_save)]))
-    assert found.standing.state is SaveState.SAVING
-    assert only(rows(files=[triage(400)], blocks=[block_row(QUIET)])).standing.state is (
+    assert found.status.state is SaveState.SAVING
+    assert only(rows(files=[triage(400)], blocks=[block_row(QUIET)])).status.state is (
         SaveState.ORPHANED
     )

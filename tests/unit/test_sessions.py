@@ -111,7 +111,7 @@ def test_another_refusal_is_told_in_the_apis_words() -> None:
 def test_the_window_is_that_of_the_last_answers_model() -> None:
     shown = SeenRow(SESSION, MODEL, None, "2.1.329", 150_000)
     row = session_row(answer_model=MODEL, last_model="claude-old", answer_tokens=75_000)
-    made = make_session(row, Evidence(Facts(seen=(shown,))), NOW)
+    made = make_session(row, Evidence(Facts(reported_windows=(shown,))), NOW)
 
     assert (made.model, made.context.window.source) == (MODEL, Source.STATUS_LINE)
     assert made.context.ratio == 0.5

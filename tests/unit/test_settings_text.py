@@ -252,7 +252,7 @@ def test_whatever_is_there_is_there_afterwards(text_of_it: str) -> None:
         assert without_hooks(text_of_it, {}) == text_of_it
         return
     assert comments(after) == comments(text_of_it)
-    assert set(RECORDED) <= {hook.event for hook in read_settings(after).hooks if hook.own}
+    assert set(RECORDED) <= {hook.event for hook in read_settings(after).hooks if hook.own_command}
     taken = without_hooks(after, before)
     assert value(taken) == before
     assert comments(taken) == comments(text_of_it)

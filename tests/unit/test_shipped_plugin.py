@@ -20,7 +20,7 @@ LONGEST_SKILL = 2_000
 """Characters: an agent that declares it has all of it in its context from the first request."""
 
 SKILLS = [
-    ("compress-output", Format.OUTPUT, "node-backend", LIMITS.lines),
+    ("compress-output", Format.OUTPUT, "node-backend", LIMITS.output_lines),
     ("compress-review", Format.REVIEW, "reviewer", LIMITS.review_lines),
 ]
 

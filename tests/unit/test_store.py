@@ -106,7 +106,7 @@ def keep_text(writer: Writer, text: str, source: SourceFile = SOURCE) -> None:
     """Store a file whose only fact is one text."""
     fact = TextFact(0, "u1", "agent", "a1", 1, text, 1, len(text))
     after = TailState(offset=10, anchor="x", size=10)
-    writer.append(source, TailState(), after, Facts(lines=1, texts=(fact,)))
+    writer.append(source, TailState(), after, Facts(lines=1, summaries=(fact,)))
 
 
 def found_texts(path: Path, words: str) -> list[str]:
@@ -239,7 +239,7 @@ def test_damage_in_the_middle_is_told_while_reading_and_the_store_made_again(sto
         with pytest.raises(sqlite3.DatabaseError) as caught:
             writer._connection.execute("SELECT SUM(LENGTH(text)) FROM summary").fetchone()
         assert database.is_damage(caught.value)
-        notice = writer.start_again()
+        notice = writer.rebuild()
         keep_text(writer, "after")
 
     assert "set aside" in notice or "moved to" in notice
@@ -377,11 +377,11 @@ def test_a_commit_that_fails_leaves_no_transaction_open(writer: Writer, store: P
 
 
 def test_a_store_serves_one_folder(writer: Writer, tmp_path: Path) -> None:
-    writer.claim(tmp_path / "one")
-    writer.claim(tmp_path / "one")
+    writer.claim_folder(tmp_path / "one")
+    writer.claim_folder(tmp_path / "one")
 
     with pytest.raises(OtherFolderError, match="one"):
-        writer.claim(tmp_path / "two")
+        writer.claim_folder(tmp_path / "two")
 
 
 _START = """

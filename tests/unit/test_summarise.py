@@ -65,19 +65,19 @@ def lines_of(operation: object) -> list[dict[str, Any]]:
 def test_no_pair_and_no_answer_is_divided(turns: int, keep: int) -> None:
     sent = session(turns)
     tail = keep_last(sent, keep)
-    assert (*tail.away, *tail.kept) == sent
-    assert tail.messages_kept >= min(keep, len(messages_of(sent)))
-    calls = {piece.tool_use_id for each in tail.kept for piece in each.pieces}
+    assert (*tail.removed, *tail.retained) == sent
+    assert tail.retained_messages >= min(keep, len(messages_of(sent)))
+    calls = {piece.tool_use_id for each in tail.retained for piece in each.parts}
     assert not calls & {
-        piece.tool_use_id for each in tail.away for piece in each.pieces if piece.tool_use_id
+        piece.tool_use_id for each in tail.removed for piece in each.parts if piece.tool_use_id
     }
 
 
 def test_a_cut_goes_back_to_a_turns_begin_where_that_is_near() -> None:
     tail = keep_last(session(), 3)
-    assert tail.kept[0].pieces[0].text.startswith("Question 5")
+    assert tail.retained[0].parts[0].text.startswith("Question 5")
     long = chain(asked("All."), *(answered(f"step {n}") for n in range(40)))
-    assert keep_last(long, 3).messages_kept == 3
+    assert keep_last(long, 3).retained_messages == 3
 
 
 def test_thoughts_that_are_bound_to_what_leaves_do_not_stay() -> None:
@@ -85,14 +85,14 @@ def test_thoughts_that_are_bound_to_what_leaves_do_not_stay() -> None:
     thought = replace(thought, role=answered().role, model="claude-opus-5-5")
     said = answered("so", message_id="m", model="claude-opus-5-5")
     sent = chain(asked("One."), answered("yes"), asked("Two."), thought, said)
-    assert [each.uuid for each in keep_last(sent, 2).kept] == [sent[2].uuid, sent[4].uuid]
+    assert [each.uuid for each in keep_last(sent, 2).retained] == [sent[2].uuid, sent[4].uuid]
 
 
 def test_turns_are_kept_from_their_prompts_on() -> None:
     sent = session()
-    assert keep_turns(sent, 2).kept[0].pieces[0].text.startswith("Question 4")
-    assert keep_turns(sent, 6).away == ()
-    assert keep_turns(sent, 0).kept == ()
+    assert keep_turns(sent, 2).retained[0].parts[0].text.startswith("Question 4")
+    assert keep_turns(sent, 6).removed == ()
+    assert keep_turns(sent, 0).retained == ()
 
 
 def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
@@ -102,9 +102,9 @@ def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
     result = returned("Bash", "c1")
     sent = [asked("Mend it."), called("Bash", "c1", command="make"), result, prompt, said]
     tail = keep_turns(sent, 1)
-    assert tail.kept == (prompt, said)
-    assert tail.away[-1] == result
-    assert keep_last(sent, 2).kept == tuple(sent), "with its call it may stay"
+    assert tail.retained == (prompt, said)
+    assert tail.removed[-1] == result
+    assert keep_last(sent, 2).retained == tuple(sent), "with its call it may stay"
 
 
 def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:

@@ -34,7 +34,7 @@ def any_facts(draw: st.DrawFn) -> list[Fact]:
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=str)
 def test_every_part_stands_in_one_section(template: Template) -> None:
-    parts = [part for section in template.sections for part in section.parts]
+    parts = [part for section in template.sections for part in section.kinds]
     assert sorted(parts) == sorted(Part)
 
 
@@ -52,7 +52,7 @@ def test_the_templates_by_their_policy_names() -> None:
 
 def test_the_default_budget() -> None:
     assert budget_of(100_000) == Budget(8_000, 20_000)
-    assert budget_of(1_000_000).tokens == 12_000
+    assert budget_of(1_000_000).max_tokens == 12_000
 
 
 @settings(deadline=None, max_examples=150)
@@ -61,16 +61,16 @@ def test_no_budget_is_exceeded(facts: list[Fact], tokens: int, prompt_tokens: in
     made = sum_up(facts, FOUR, Budget(tokens, prompt_tokens))
     assert most(made.text) <= tokens + prompt_tokens
     assert made.tokens == most(made.text)
-    without = [each for each in made.facts if each.part is not Part.PROMPT]
+    without = [each for each in made.facts if each.kind is not Part.PROMPT]
     assert not made.text or most(render(without, FOUR)) <= tokens
     assert made == sum_up(facts, FOUR, Budget(tokens, prompt_tokens))
-    assert len(made.facts) + made.left_out == len(facts)
+    assert len(made.facts) + made.omitted == len(facts)
 
 
 @settings(deadline=None, max_examples=100)
 @given(any_facts(), st.integers(300, 1_500))
 def test_constraints_are_there_when_they_fit(facts: list[Fact], tokens: int) -> None:
-    rules = [each for each in facts if each.part is Part.CONSTRAINT]
+    rules = [each for each in facts if each.kind is Part.CONSTRAINT]
     room = 60 + sum(most(f"\n- {each.text} [L{each.line}]") for each in rules)
     made = sum_up(facts, ELEVEN, Budget(most(PREFACE) + room + tokens))
     assert set(rules) <= set(made.facts)
@@ -79,10 +79,10 @@ def test_constraints_are_there_when_they_fit(facts: list[Fact], tokens: int) -> 
 @settings(deadline=None, max_examples=100)
 @given(any_facts())
 def test_what_is_written_is_read_again(facts: list[Fact]) -> None:
-    known = [each for each in facts if each.part is not Part.NAME]
+    known = [each for each in facts if each.kind is not Part.NAME]
     found = read_back(render(known, ELEVEN))
-    assert {(each.part, each.text, each.line) for each in found} == {
-        (each.part, each.text, each.line) for each in known
+    assert {(each.kind, each.text, each.line) for each in found} == {
+        (each.kind, each.text, each.line) for each in known
     }
 
 

@@ -27,7 +27,7 @@ BUDGET_S: Final = 0.5
 def stored(writer: Writer, session_id: str, texts: list[TextFact]) -> None:
     source = SourceFile(f"p/{session_id}.jsonl", FileKind.SESSION, "p", session_id)
     after = TailState(offset=10 * len(texts), anchor="x", size=10 * len(texts))
-    writer.append(source, TailState(), after, Facts(lines=len(texts), texts=tuple(texts)))
+    writer.append(source, TailState(), after, Facts(lines=len(texts), summaries=tuple(texts)))
 
 
 def fact(number: int, at: int | None, text: str, kind: str = "agent") -> TextFact:
@@ -74,24 +74,24 @@ def test_the_newest_stand_first_and_plans_among_them(few: Path) -> None:
 
 
 def test_what_stands_in_a_receipt_and_in_the_store_is_shown_once(few: Path) -> None:
-    texts = found(few, Wanted(words="second"), plan(7, 3_000, "the second pool, of a Café", "u2"))
+    texts = found(few, Wanted(query="second"), plan(7, 3_000, "the second pool, of a Café", "u2"))
     assert texts == ["the second pool, of a Café"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "count"),
     [
-        (Wanted(words="pool"), 3),
-        (Wanted(words="cafe"), 1),
-        (Wanted(words="pool -first"), 2),
-        (Wanted(words="-pool"), 2),
+        (Wanted(query="pool"), 3),
+        (Wanted(query="cafe"), 1),
+        (Wanted(query="pool -first"), 2),
+        (Wanted(query="-pool"), 2),
         (Wanted(kind="plan"), 1),
-        (Wanted(kind="plan", words="kind:agent"), 0),
+        (Wanted(kind="plan", query="kind:agent"), 0),
         (Wanted(kind="agent"), 3),
         (Wanted(since=2_000), 3),
         (Wanted(project="shop"), 5),
         (Wanted(project="other"), 0),
-        (Wanted(session_id="s", words="pool project:SHO"), 3),
+        (Wanted(session_id="s", query="pool project:SHO"), 3),
         (Wanted(agent_type="nobody"), 0),
     ],
 )
@@ -116,7 +116,7 @@ def many(writer: Writer, store: Path) -> Path:
 
 def test_ten_thousand_are_found_within_a_few_frames_and_read_a_page_at_a_time(many: Path) -> None:
     with closing(open_reader(many)) as db:
-        for wanted in (Wanted(), Wanted(words="pool connections"), Wanted(words='17 "of them"')):
+        for wanted in (Wanted(), Wanted(query="pool connections"), Wanted(query='17 "of them"')):
             start = time.perf_counter()
             listed = find(db, (), wanted, {}, NOW)
             rows = read_rows(db, (), listed.ids[:64])

@@ -48,16 +48,16 @@ def row(text: str, **fields: object) -> SummaryRow:
 def test_every_line_shows_a_day_or_a_row_and_each_row_is_there(ages: list[int], width: int) -> None:
     places = [(n, NOW - age) for n, age in enumerate(sorted(ages))]
     found = lay_out(places, width, NOW)
-    shown = [found.at(line) for line in range(found.lines)]
+    shown = [found.locate(line) for line in range(found.lines)]
     assert None not in shown
     rows = [(each[1], each[2]) for each in shown if each is not None and each[1] is not None]
     assert rows == [(n, line) for n in range(len(places)) for line in range(found.height)]
     assert sum(day.count for day in found.days) == len(places)
     assert len({day.label for day in found.days}) == len(found.days)
     for place in range(len(places)):
-        assert found.at(found.line_of(place))[1:] == (place, 0)  # type: ignore[index]
-    assert found.at(found.lines) is None
-    assert found.at(-1) is None
+        assert found.locate(found.line_of(place))[1:] == (place, 0)  # type: ignore[index]
+    assert found.locate(found.lines) is None
+    assert found.locate(-1) is None
 
 
 def test_days_are_called_as_a_person_calls_them() -> None:

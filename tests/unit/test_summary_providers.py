@@ -105,7 +105,7 @@ def says(text: str) -> dict[str, Any]:
 
 def test_the_anthropic_api(server: Server) -> None:
     server.answers = [(200, says("<summary>ok</summary>"))]
-    assert anthropic(server).ask(REQUEST, 5) == "<summary>ok</summary>"
+    assert anthropic(server).generate(REQUEST, 5) == "<summary>ok</summary>"
     ((path, headers, body),) = server.asked
     assert path == "/v1/messages"
     assert headers["x-api-key"] == SECRET
@@ -115,12 +115,12 @@ def test_the_anthropic_api(server: Server) -> None:
 
 def test_an_endpoint_like_openais(server: Server) -> None:
     server.answers = [(200, {"choices": [{"message": {"content": "ok"}}]})]
-    assert openai(server).ask(REQUEST, 5) == "ok"
+    assert openai(server).generate(REQUEST, 5) == "ok"
     ((path, headers, body),) = server.asked
     assert path == "/v1/chat/completions"
     assert headers["authorization"] == f"Bearer {SECRET}"
     assert [each["role"] for each in body["messages"]] == ["system", "user"]
-    OpenAiApi({"OPENAI_BASE_URL": server.url}).ask(REQUEST, 5)
+    OpenAiApi({"OPENAI_BASE_URL": server.url}).generate(REQUEST, 5)
     assert "authorization" not in server.asked[1][1]
 
 
@@ -139,8 +139,8 @@ def test_an_endpoint_like_openais(server: Server) -> None:
 def test_no_failure_shows_a_key(server: Server, status: int, answer: object, passing: bool) -> None:
     server.answers = [(status, answer)]
     with pytest.raises(ProviderError) as caught:
-        anthropic(server).ask(REQUEST, 5)
-    assert caught.value.passing is passing
+        anthropic(server).generate(REQUEST, 5)
+    assert caught.value.retryable is passing
     assert SECRET not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert [path for path, _, _ in server.asked] == ["/v1/messages"], "no redirect is followed"
@@ -151,15 +151,17 @@ def test_no_failure_shows_a_key(server: Server, status: int, answer: object, pas
 )
 def test_a_key_goes_to_no_open_address(address: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        AnthropicApi({"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": address}).ask(REQUEST, 1)
+        AnthropicApi({"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": address}).generate(
+            REQUEST, 1
+        )
     assert SECRET not in str(caught.value)
-    assert not caught.value.passing
+    assert not caught.value.retryable
 
 
 def test_without_a_key_nobody_is_asked() -> None:
     for provider in (AnthropicApi({}), OpenAiApi({})):
         with pytest.raises(ProviderError, match="is not set"):
-            provider.ask(REQUEST, 1)
+            provider.generate(REQUEST, 1)
         assert "environment" not in repr(provider)
 
 
@@ -167,8 +169,8 @@ def test_a_server_that_is_not_there_is_a_passing_failure() -> None:
     with serving() as gone:
         url = gone.url
     with pytest.raises(ProviderError, match="cannot be reached") as caught:
-        OpenAiApi({"OPENAI_BASE_URL": url}).ask(REQUEST, 1)
-    assert caught.value.passing
+        OpenAiApi({"OPENAI_BASE_URL": url}).generate(REQUEST, 1)
+    assert caught.value.retryable
 
 
 def fake_client(folder: Path, body: str) -> Mapping[str, str]:
@@ -187,7 +189,7 @@ def fake_client(folder: Path, body: str) -> Mapping[str, str]:
 
 def test_the_client_is_run_once_without_tools_and_in_an_empty_folder(tmp_path: Path) -> None:
     environment = fake_client(tmp_path, "print(json.dumps({'result': 'ok', 'is_error': False}))")
-    assert ClaudeCli(environment).ask(REQUEST, 20) == "ok"
+    assert ClaudeCli(environment).generate(REQUEST, 20) == "ok"
     words, text, cwd, its = json.loads((tmp_path / "note.json").read_text(encoding="utf-8"))
     assert text == "Sum it up."
     assert words[:3] == ["-p", "--model", "some-model"]
@@ -208,14 +210,14 @@ def test_the_client_is_run_once_without_tools_and_in_an_empty_folder(tmp_path: P
 )
 def test_a_client_that_fails(tmp_path: Path, body: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        ClaudeCli(fake_client(tmp_path, body)).ask(REQUEST, 1 if "sleep" in body else 20)
-    assert caught.value.passing
+        ClaudeCli(fake_client(tmp_path, body)).generate(REQUEST, 1 if "sleep" in body else 20)
+    assert caught.value.retryable
 
 
 def test_no_client_is_no_passing_failure(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match="no `claude`") as caught:
-        ClaudeCli({"PATH": str(tmp_path)}).ask(REQUEST, 1)
-    assert not caught.value.passing
+        ClaudeCli({"PATH": str(tmp_path)}).generate(REQUEST, 1)
+    assert not caught.value.retryable
 
 
 def test_it_is_asked_again_after_two_and_four_seconds(server: Server) -> None:
@@ -273,7 +275,7 @@ GOOD = "<analysis>x</analysis><summary>seq was run for each Question; Never push
 
 def commission(server: Server, cache: Cache | None = None) -> Commission:
     return Commission(
-        anthropic(server), "s", cache=cache, retry=RetrySettings(retries=0, timeout_s=5)
+        anthropic(server), "s", cache=cache, retry=RetrySettings(retries=0, attempt_timeout_s=5)
     )
 
 
@@ -311,7 +313,7 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
     server.answers = [(200, says(GOOD))]
     (tmp_path / "file").write_text("", encoding="utf-8")
     told: list[str] = []
-    by = Commission(anthropic(server), "s", cache=Cache(tmp_path / "file"), tell=told.append)
+    by = Commission(anthropic(server), "s", cache=Cache(tmp_path / "file"), warn=told.append)
     assert isinstance(summarise_with(whole(session()), 3, FOUR, by, Budget(2_000)), Operation)
     assert len(told) == 1
 

@@ -22,7 +22,7 @@ PLAN = PlanText(
     9,
     172_000,
     83_000,
-    what="a summary by rules of forty messages",
+    description="a summary by rules of forty messages",
 )
 
 

@@ -15,8 +15,8 @@ NOW: Final = 1_795_176_000_000
 
 def test_words_phrases_and_what_must_not_be_there() -> None:
     search = parse('pool "connection pool" -redis -"old cache"', NOW)
-    assert search.match == '"pool"* AND "connection pool"'
-    assert search.refuse == '"redis"* OR "old cache"'
+    assert search.fts_match == '"pool"* AND "connection pool"'
+    assert search.fts_exclude == '"redis"* OR "old cache"'
     assert search.matches("The connection pools of a connection pool")
     assert not search.matches("The connection pool of redis-server")
     assert not search.matches("connection pools")
@@ -29,7 +29,7 @@ def test_filters_stand_anywhere_and_may_be_said_twice() -> None:
     assert search.sessions == ("ab",)
     assert search.types == ("rev",)
     assert [term.text for term in search.terms] == ["word", "TYPE:x"]
-    assert not search.notes
+    assert not search.problems
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_since(typed: str, since: int) -> None:
 @pytest.mark.parametrize("typed", ["since:foo", "since:2026-13-99", "kind:nothing"])
 def test_a_filter_that_says_nothing_is_told_and_left_out(typed: str) -> None:
     search = parse(typed, NOW)
-    (note,) = search.notes
+    (note,) = search.problems
     assert note.startswith(f"{typed} says nothing")
-    assert (search.since, search.kinds, search.match) == (None, (), "")
+    assert (search.since, search.kinds, search.fts_match) == (None, (), "")
 
 
 def test_a_filter_whose_value_is_still_typed_filters_nothing() -> None:
@@ -74,7 +74,7 @@ def test_whatever_is_typed_is_no_error(typed: str) -> None:
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE VIRTUAL TABLE f USING fts5(text)")
         db.execute("INSERT INTO f VALUES ('some words')")
-        for expression in (search.match, search.refuse):
+        for expression in (search.fts_match, search.fts_exclude):
             if expression:
                 db.execute("SELECT rowid FROM f WHERE f MATCH ?", [expression]).fetchall()
     search.hits(typed)

@@ -30,7 +30,7 @@ def settings_of(key: str, value: str) -> SummarySettings:
 
 
 def made(settings: SummarySettings) -> Summary:
-    return settings.choice.sum_up(settings.choice.of(FACTS), FOUR, Budget(2_000))
+    return settings.selection.build_summary(settings.selection.select(FACTS), FOUR, Budget(2_000))
 
 
 def test_the_defaults_are_those_of_a_summary_without_a_policy() -> None:
@@ -51,38 +51,38 @@ def test_a_size_is_said_or_follows_from_what_leaves() -> None:
     ],
 )
 def test_what_a_policy_does_not_preserve_is_left_out(key: str, gone: set[Part]) -> None:
-    assert {each.part for each in made(settings_of(key, "true")).facts} >= gone
-    parts = {each.part for each in made(settings_of(key, "false")).facts}
+    assert {each.kind for each in made(settings_of(key, "true")).facts} >= gone
+    parts = {each.kind for each in made(settings_of(key, "false")).facts}
     assert not parts & gone
     assert {Part.PROMPT, Part.FILE} <= parts
 
 
 def test_each_level_is_made_of_the_one_before_it() -> None:
     many = [fact(Part.DECISION, f'"We use number {n} of them all."', n, 0.5) for n in range(200)]
-    once = SummarySettings().choice.sum_up(many, FOUR, Budget(1_000))
-    twice = settings_of("summary.levels", "2").choice.sum_up(many, FOUR, Budget(1_000))
+    once = SummarySettings().selection.build_summary(many, FOUR, Budget(1_000))
+    twice = settings_of("summary.levels", "2").selection.build_summary(many, FOUR, Budget(1_000))
     assert set(twice.facts) < set(once.facts)
     assert twice.tokens <= 500 < once.tokens
-    assert twice.left_out == len(many) - len(twice.facts)
+    assert twice.omitted == len(many) - len(twice.facts)
 
 
 def test_the_words_for_a_model_stand_for_one() -> None:
-    assert settings_of("summary.model", "cheap").model_of("claude-x") == CHEAP_MODEL
-    assert settings_of("summary.model", "session").model_of("claude-x") == "claude-x"
-    assert settings_of("summary.model", "session").model_of(None) == CHEAP_MODEL
-    assert settings_of("summary.model", "my-own").model_of("claude-x") == "my-own"
+    assert settings_of("summary.model", "cheap").resolve_model("claude-x") == CHEAP_MODEL
+    assert settings_of("summary.model", "session").resolve_model("claude-x") == "claude-x"
+    assert settings_of("summary.model", "session").resolve_model(None) == CHEAP_MODEL
+    assert settings_of("summary.model", "my-own").resolve_model("claude-x") == "my-own"
 
 
 def test_a_template_words_and_messages_are_taken_from_it() -> None:
     assert settings_of("summary.template", "eight_section").template == EIGHT
-    assert settings_of("compact.preserve_recent", "3").keep == 3
-    assert settings_of("preset", "native").keep == 10
+    assert settings_of("compact.preserve_recent", "3").keep_messages == 3
+    assert settings_of("preset", "native").keep_messages == 10
     most = settings_of("summary.max_words", "333").max_words
     assert "Stay under 333 words" in wording(FOUR, FACTS, "talk", most)
 
 
 def test_a_plan_has_what_was_chosen() -> None:
-    choice = settings_of("summary.preserve_tool_results", "false").choice
+    choice = settings_of("summary.preserve_tool_results", "false").selection
     entries = whole(session())
     *_, summary = lines_of(summarise(entries, 3, FOUR, Budget(2_000), choice))
     assert "Errors, and how they ended:" not in summary["message"]["content"]

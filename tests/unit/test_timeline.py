@@ -41,7 +41,7 @@ def test_level_and_ratio_are_of_the_window() -> None:
 
 def test_marks_are_found_by_their_turn() -> None:
     marks = tuple(Mark(n, MarkKind.STARTED, None, str(n)) for n in (0, 1, 1))
-    assert [mark.what for mark in timeline(1, 2, marks=marks).marks_of(1)] == ["1", "1"]
+    assert [mark.what for mark in timeline(1, 2, marks=marks).events_at(1)] == ["1", "1"]
 
 
 @settings(deadline=None)
@@ -64,7 +64,7 @@ def test_nothing_has_no_places() -> None:
 
 def test_after_a_compaction_it_ends_with_what_that_left() -> None:
     found = settled(timeline(18_000, 170_000, cuts=(cut(2, 8_000),)))
-    assert found.ends_resting
+    assert found.ends_with_current
     assert [each.tokens for each in found.turns] == [18_000, 170_000, 8_000]
     assert found.growth(2) == 0
     answered = timeline(18_000, 9_000, cuts=(cut(1, 8_000),))

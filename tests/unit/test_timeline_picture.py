@@ -16,8 +16,8 @@ from .test_timeline import cut, timeline, turn
 
 
 def drawn(found: Timeline, width: int = 100, height: int = 14, at: int | None = None) -> list[str]:
-    scope = Scope().grown(len(found.turns))
-    scope = scope if at is None else scope.to(at)
+    scope = Scope().with_count(len(found.turns))
+    scope = scope if at is None else scope.moved_to(at)
     return [line.plain for line in timeline_lines(found, scope, width, height)]
 
 
@@ -43,10 +43,12 @@ def test_every_line_is_filled_to_its_end(
             )
         )
     )
-    found = timeline(*sizes, cuts=tuple(sorted(cuts, key=lambda one: one.turn)), marks=marks)
-    scope = Scope().grown(len(sizes)).to(at)
-    for zoom in (Move.WHOLE, Move.CLOSER, Move.CLOSER):
-        scope = scope.moved(zoom)
+    found = timeline(
+        *sizes, cuts=tuple(sorted(cuts, key=lambda one: one.turns_before)), marks=marks
+    )
+    scope = Scope().with_count(len(sizes)).moved_to(at)
+    for zoom in (Move.ZOOM_RESET, Move.ZOOM_IN, Move.ZOOM_IN):
+        scope = scope.after_move(zoom)
         lines = timeline_lines(found, scope, width, height)
         assert len(lines) == height
         assert {cell_len(line.plain) for line in lines} == {width}
@@ -91,12 +93,12 @@ def test_a_small_context_is_drawn_close_up_and_a_large_one_against_the_window() 
 
 
 def test_a_click_finds_the_turn_that_is_drawn_there() -> None:
-    scope = Scope().grown(37)
+    scope = Scope().with_count(37)
     along = across(scope, 100)
     for place in range(37):
         for cell in along.cells_of(place):
             assert along.turn_at(cell + along.left) == place
-    many = across(Scope().grown(5_000), 100)
+    many = across(Scope().with_count(5_000), 100)
     assert many.turn_at(0) == 0
     assert many.turn_at(99) >= 4_900
 
@@ -107,7 +109,7 @@ def test_100_000_answers_are_drawn_within_a_frame_or_two(height: int) -> None:
     found = Timeline(
         turns, 200_000, tuple(Cut(n, None, 1, 1, "auto", str(n)) for n in range(0, 100_000, 900))
     )
-    scope = Scope().grown(len(turns))
+    scope = Scope().with_count(len(turns))
     began = time.process_time()
     timeline_lines(found, scope, 180, height)
     assert time.process_time() - began < 0.25
@@ -117,34 +119,34 @@ def test_100_000_answers_are_drawn_within_a_frame_or_two(height: int) -> None:
 
 
 def test_the_end_is_kept_only_where_it_was_looked_at() -> None:
-    assert Scope().grown(10).grown(20).cursor == 19
-    assert Scope().grown(10).to(3).grown(20).cursor == 3
-    assert Scope().grown(10).to(9).grown(20).at is None
-    assert Scope().grown(10).to(7).grown(5).cursor == 4
+    assert Scope().with_count(10).with_count(20).cursor == 19
+    assert Scope().with_count(10).moved_to(3).with_count(20).cursor == 3
+    assert Scope().with_count(10).moved_to(9).with_count(20).at is None
+    assert Scope().with_count(10).moved_to(7).with_count(5).cursor == 4
 
 
 def test_the_cursor_stays_in_sight() -> None:
-    scope = Scope().grown(200).zoomed(20)
+    scope = Scope().with_count(200).zoomed(20)
     assert (scope.start, scope.stop) == (180, 200)
     for move in (Move.FIRST, Move.FAR_LATER, Move.FAR_LATER, Move.LATER, Move.NEWEST, Move.EARLIER):
-        scope = scope.moved(move)
+        scope = scope.after_move(move)
         assert scope.start <= scope.cursor < scope.stop
     assert scope.cursor == 198
 
 
 def test_zoom_ends_where_nothing_more_is_to_be_seen() -> None:
-    scope = Scope().grown(300)
+    scope = Scope().with_count(300)
     for _ in range(20):
-        scope = scope.moved(Move.CLOSER)
-    assert scope.seen == LEAST_SPAN
+        scope = scope.after_move(Move.ZOOM_IN)
+    assert scope.visible == LEAST_SPAN
     for _ in range(20):
-        scope = scope.moved(Move.WIDER)
+        scope = scope.after_move(Move.ZOOM_OUT)
     assert scope.span is None
-    assert Scope().grown(3).moved(Move.CLOSER).seen == 3
+    assert Scope().with_count(3).after_move(Move.ZOOM_IN).visible == 3
 
 
 def test_to_pan_takes_the_cursor_along_at_the_edge() -> None:
-    scope = Scope().grown(100).zoomed(20)
+    scope = Scope().with_count(100).zoomed(20)
     back = scope.panned(-30)
     assert (back.start, back.cursor) == (50, 69)
     assert back.panned(10).cursor == 69
@@ -155,4 +157,4 @@ def test_to_pan_takes_the_cursor_along_at_the_edge() -> None:
 def test_nothing_can_be_moved_along_nothing() -> None:
     scope = Scope()
     for move in Move:
-        assert scope.moved(move).cursor == 0
+        assert scope.after_move(move).cursor == 0

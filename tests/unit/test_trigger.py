@@ -109,7 +109,7 @@ def test_a_percentage_alone_arms_nothing() -> None:
 
 @pytest.mark.parametrize("who", [Source.SETTINGS, Source.ENVIRONMENT])
 def test_switched_off_is_not_armed_and_says_who_did_it(who: Source) -> None:
-    setup = ClientSetup(switched_off=who, window=Claim(150_000, who))
+    setup = ClientSetup(disabled_by=who, window=Claim(150_000, who))
     found = trigger(LARGE, 1_000_000, setup=setup)
 
     assert (found.tokens, found.source) == (None, who)
@@ -135,7 +135,7 @@ def test_own_compactions_that_the_formula_does_not_explain_are_believed() -> Non
     found = trigger(own=own, others=(Compacted(160_000, 167_500),))
 
     assert (found.tokens, found.source) == (148_000, Source.SESSION_COMPACTION)
-    assert found.contradicted == (Claim(167_000, Source.OTHER_SESSIONS),)
+    assert found.contradicting == (Claim(167_000, Source.OTHER_SESSIONS),)
 
 
 def test_other_sessions_speak_where_the_own_one_is_silent() -> None:

@@ -123,8 +123,8 @@ def test_no_untrusted_file_sets_what_acts(name: str) -> None:
 def test_what_shows_counts_for_what_is_shown_alone() -> None:
     found = untrusted(("threshold", ["0.5:high:compact"]), ("compliance.line_limit", 4))
     assert [each.at for each in found.shown.thresholds] == [0.5]
-    assert found.shown.whole("compliance.line_limit") == 4
-    assert found.acting.whole("compliance.line_limit") == 10
+    assert found.shown.integer("compliance.line_limit") == 4
+    assert found.acting.integer("compliance.line_limit") == 10
     assert len(found.acting.thresholds) == 5
     assert found.shown.ignored == ()
 
@@ -162,7 +162,7 @@ def test_no_untrusted_file_chooses_a_preset_that_acts(name: str) -> None:
     assert found.acting.values == base.values
     differs = {key for key, value in PRESETS[name].items() if value != found.shown.value(key)}
     assert ignored(found.shown) == differs
-    assert not may_act(found.shown).act
+    assert not may_act(found.shown).allowed
 
 
 def test_a_preset_shows_what_it_may_show() -> None:
@@ -227,9 +227,9 @@ def test_what_would_begin_to_count_is_named_with_what_it_does() -> None:
 def test_a_changed_file_is_said_to_have_changed() -> None:
     found = resolve_project((), project(("mode", "auto"), trust=Trust.CHANGED)).shown
     assert found.trust is Trust.CHANGED
-    assert "has changed since you trusted it: `ctxtop trust /p`" in found.ignored[0].remedy
+    assert "has changed since you trusted it: `ctxtop trust /p`" in found.ignored[0].fix
 
 
 def test_a_folder_s_name_is_quoted_for_the_shell() -> None:
-    file = ProjectFile("/p; rm x", project(("mode", "auto")).given, Trust.UNTRUSTED)
-    assert "`ctxtop trust '/p; rm x'`" in resolve_project((), file).shown.ignored[0].remedy
+    file = ProjectFile("/p; rm x", project(("mode", "auto")).raw_values, Trust.UNTRUSTED)
+    assert "`ctxtop trust '/p; rm x'`" in resolve_project((), file).shown.ignored[0].fix

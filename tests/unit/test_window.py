@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 ALL = WindowEvidence(
     model="claude-opus-5",
-    setup=ClientSetup(large_disabled=Source.SETTINGS),
+    config=ClientSetup(large_window_disabled_by=Source.SETTINGS),
     status_line_tokens=500_000,
     session_peak_tokens=190_000,
     compacted_window=300_000,
@@ -65,7 +65,7 @@ def test_the_evidence_counts_in_its_order() -> None:
 def test_what_contradicts_the_winner_is_kept() -> None:
     evidence = replace(ALL, others_tokens=500_000)
 
-    assert find_window(evidence).contradicted == (
+    assert find_window(evidence).contradicting == (
         Claim(200_000, Source.SETTINGS),
         Claim(300_000, Source.SESSION_COMPACTION),
         Claim(350_000, Source.CONTEXT_REPORT),
@@ -79,7 +79,7 @@ def test_what_the_session_outgrew_is_no_evidence() -> None:
     window = find_window(evidence)
 
     assert (window.tokens, window.source) == (LARGE_WINDOW, Source.SESSION_USAGE)
-    assert window.contradicted == ()
+    assert window.contradicting == ()
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_what_is_not_known_is_assumed_as_the_client_does(
 def test_a_variable_tells_the_window_of_an_unknown_model_only() -> None:
     setup = ClientSetup(max_context=Claim(300_000, Source.ENVIRONMENT))
 
-    unknown = find_window(WindowEvidence("my-own-model", setup=setup))
-    known = find_window(WindowEvidence("claude-haiku-4-5", setup=setup))
+    unknown = find_window(WindowEvidence("my-own-model", config=setup))
+    known = find_window(WindowEvidence("claude-haiku-4-5", config=setup))
 
     assert (unknown.tokens, unknown.source) == (300_000, Source.ENVIRONMENT)
     assert (known.tokens, known.source) == (SMALL_WINDOW, Source.TABLE)
@@ -106,7 +106,7 @@ def test_a_variable_tells_the_window_of_an_unknown_model_only() -> None:
 
 def test_the_mark_asks_for_the_large_window_unless_that_is_switched_off() -> None:
     asked = WindowEvidence("claude-sonnet-4-6", asked_model="claude-sonnet-4-6[1m]")
-    held = replace(asked, setup=ClientSetup(large_disabled=Source.ENVIRONMENT))
+    held = replace(asked, config=ClientSetup(large_window_disabled_by=Source.ENVIRONMENT))
 
     assert find_window(asked).tokens == LARGE_WINDOW
     assert (find_window(held).tokens, find_window(held).source) == (
@@ -166,7 +166,7 @@ def test_a_persons_own_window_is_above_all_evidence_and_what_it_contradicts_is_n
     )
 
     assert (window.tokens, window.source) == (64_000, Source.POLICY)
-    assert window.contradicted == (Claim(200_000, Source.STATUS_LINE),)
+    assert window.contradicting == (Claim(200_000, Source.STATUS_LINE),)
 
 
 def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> None:
@@ -187,7 +187,7 @@ def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> 
 
 
 TOLD = Facts(
-    seen=(
+    reported_windows=(
         SeenRow("other", "claude-opus-5", None, "2.1.329", 400_000),
         SeenRow("own", "claude-haiku-4-5", None, "2.1.329", 150_000),
     )

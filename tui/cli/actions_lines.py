@@ -34,12 +34,12 @@ def record_of(action: Action) -> dict[str, Any]:
         "session_id": action.session_id,
         "how": action.mode,
         "what": action.what,
-        "by": action.by or None,
-        "tokens_saved": action.tokens,
-        "bytes_saved": action.bytes,
+        "by": action.requested_by or None,
+        "tokens_saved": action.freed_tokens,
+        "bytes_saved": action.freed_bytes,
         "state": action.state,
-        "can_be_undone": action.receipt_id is not None and action.why_not is None,
-        "why_not": action.why_not,
+        "can_be_undone": action.receipt_id is not None and action.undo_obstacle is None,
+        "why_not": action.undo_obstacle,
     }
 
 
@@ -52,9 +52,9 @@ def table(actions: Sequence[Action]) -> list[str]:
             (each.session_id or "")[:8],
             each.mode,
             each.what,
-            tokens(each.tokens) if each.tokens is not None else "",
+            tokens(each.freed_tokens) if each.freed_tokens is not None else "",
             each.state,
-            each.by,
+            each.requested_by,
         ]
         for each in actions
     ]

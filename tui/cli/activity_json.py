@@ -18,8 +18,8 @@ _WARM: Final = {True: "warm", False: "cold", None: None}
 def of_session(found: Session, now_ms: int) -> Record:
     """Give the keys of `ctxtop sessions` that tell of now, and of the money."""
     return {
-        "doing": _doing(found.doing),
-        "trail_tokens": list(found.trail),
+        "doing": _doing(found.activity),
+        "trail_tokens": list(found.recent_contexts),
         **_cache(found.cache, now_ms),
         **of_cost(found.cost),
     }

@@ -77,7 +77,7 @@ def _quickly(value: object) -> str | None:
 def session(found: Session, projects: Path, now_ms: int) -> Record:
     """One object of `ctxtop sessions`."""
     context = found.context
-    own = found.spent
+    own = found.usage
     level = context.level
     return {
         "session_id": found.session_id,
@@ -99,7 +99,7 @@ def session(found: Session, projects: Path, now_ms: int) -> Record:
         "compactions": found.compactions,
         "last_compaction_at": time_of(found.last_compaction_at),
         "agents": found.agents,
-        "agents_noncompliant": found.agents_failed,
+        "agents_noncompliant": found.agents_noncompliant,
         "input_tokens": own.input_tokens if own else 0,
         "cache_creation_tokens": own.cache_creation_tokens if own else 0,
         "cache_read_tokens": own.cache_read_tokens if own else 0,
@@ -137,9 +137,9 @@ def agent(found: Agent) -> Record:
         "result_lines": result.lines if result else None,
         "result_chars": result.chars if result else None,
         "result_tokens": count_of(result.estimated_tokens, result.text) if result else None,
-        **compliance_json.of_agent(found.ruling),
-        "context_summary": result.text if result else found.reply,
-        **compliance_json.reasons_of(found.ruling),
+        **compliance_json.of_agent(found.compliance),
+        "context_summary": result.text if result else found.last_message,
+        **compliance_json.reasons_of(found.compliance),
         **_trigger(context),
         **_outlook(found.outlook),
         **_numbers(context),
@@ -159,7 +159,7 @@ def _trigger(context: Context) -> Record:
 
 def _outlook(outlook: Outlook) -> Record:
     """Turns and minutes to the trigger, or to the window's end where that is not armed."""
-    end, ahead = outlook.end, outlook.ahead
+    end, ahead = outlook.end, outlook.next_threshold
     return {
         "turns_left": _turns(end),
         "minutes_left": _minutes(end),
@@ -187,7 +187,7 @@ def _minutes(forecast: Forecast | None) -> Record | None:
 
 
 def _numbers(context: Context) -> Record:
-    numbers = context.numbers
+    numbers = context.token_counts
     return {
         "counter_tokens": numbers.counter,
         "hook_tokens": numbers.hook,
@@ -197,9 +197,9 @@ def _numbers(context: Context) -> Record:
 
 def _contradictions(context: Context) -> list[Record]:
     """Evidence that says another window or trigger than what is believed."""
-    claims = [("window", claim) for claim in context.window.contradicted]
+    claims = [("window", claim) for claim in context.window.contradicting]
     if context.trigger:
-        claims += [("trigger", claim) for claim in context.trigger.contradicted]
+        claims += [("trigger", claim) for claim in context.trigger.contradicting]
     return [
         {"of": what, "tokens": claim.tokens, "source": claim.source.value} for what, claim in claims
     ]
@@ -210,7 +210,7 @@ def compaction(row: CompactionRow) -> Record:
     from ...core.thrash import thrash  # with all that telling needs: for this command alone
     from ...core.told import unpack
 
-    told = unpack(row.told)
+    told = unpack(row.report)
     return {
         "session_id": row.session_id,
         "agent_id": row.agent_id,
@@ -220,7 +220,7 @@ def compaction(row: CompactionRow) -> Record:
         "pre_tokens": row.pre_tokens,
         "post_tokens": row.post_tokens,
         "next_answer_tokens": row.next_tokens,
-        "estimated_next_tokens": row.left_tokens,
+        "estimated_next_tokens": row.estimated_next_tokens,
         "dropped_tokens": row.dropped_tokens,
         "duration_ms": row.duration_ms,
         "kept_messages": row.kept_messages,
@@ -289,7 +289,7 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
                 "origin": each.origin.value,
                 "where": each.where,
                 "what": each.what,
-                "remedy": each.remedy,
+                "remedy": each.fix,
             }
             for each in notices
         ],
@@ -297,10 +297,10 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
         "ignored": [
             {
                 "key": each.key,
-                "value": each.said,
+                "value": each.value_text,
                 "where": each.where,
                 "why": each.why,
-                "remedy": each.remedy,
+                "remedy": each.fix,
             }
             for each in found.ignored
         ],
@@ -336,7 +336,7 @@ def composition(of: Session, agent_id: str | None, found: Composition) -> Record
         "largest": [
             {
                 "kind": item.kind,
-                "what": item.what,
+                "what": item.name,
                 "tokens": item.tokens,
                 "line": item.line,
                 "superseded": item.superseded,
@@ -404,7 +404,7 @@ def set_aside(reading: Reading) -> Record:
             for name, offset, length, reason in lines
         ],
         "troubles": [
-            {"place": trouble.place, "what": trouble.what, "remedy": trouble.remedy}
+            {"place": trouble.where, "what": trouble.what, "remedy": trouble.fix}
             for trouble in queries.troubles(reading.db)
         ],
     }

@@ -72,7 +72,7 @@ def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
             gauge(each.context),
             fill(each.context),
             Cell("refused", "emergency") if each.too_long else level(each.context),
-            agent_count(each.agents, each.agents_failed),
+            agent_count(each.agents, each.agents_noncompliant),
             str(each.compactions or ""),
             since(each.last_activity_at, now_ms),
         ]
@@ -114,7 +114,7 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
             fill(each.context),
             NOTHING if each.tool_uses is None else str(each.tool_uses),
             returned(each),
-            verdict(each.ruling),
+            verdict(each.compliance),
             since(each.ended_at or each.started_at, now_ms),
         ]
         for each in found
@@ -149,14 +149,14 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
             each.agent_id or "",
             each.trigger or NOTHING,
             tokens(each.pre_tokens),
-            after_tokens(each.next_tokens, each.left_tokens, each.post_tokens),
+            after_tokens(each.next_tokens, each.estimated_next_tokens, each.post_tokens),
             age(each.duration_ms),
             NOTHING if each.kept_messages is None else str(each.kept_messages),
             told_cells.too_soon(told),
             told_cells.forgot(told),
             (each.summary or NOTHING)[:BEGINNING],
         ]
-        for each, told in ((row, unpack(row.told)) for row in found)
+        for each, told in ((row, unpack(row.report)) for row in found)
     )
     return draw(columns, rows, terminal_width())
 
@@ -171,7 +171,7 @@ def compactions_in_detail(found: Sequence[CompactionRow], short: Mapping[str, st
         return []
     lines = [head]
     for row, drawn in zip(found, rows, strict=True):
-        lines += [drawn, *told_cells.details(unpack(row.told), terminal_width())]
+        lines += [drawn, *told_cells.details(unpack(row.report), terminal_width())]
     return lines
 
 
@@ -287,7 +287,7 @@ def composition(found: Composition) -> list[str]:
             f"≈{tokens(item.tokens)}",
             "" if item.line is None else str(item.line),
             item.kind,
-            item.what,
+            item.name,
             Cell(item.superseded or "", "notice"),
         ]
         for item in found.largest

@@ -34,7 +34,7 @@ def measurement_check(db: sqlite3.Connection) -> Check:
             f" the transcript {row.answer_tokens:,}"
         )
         return well("measurements", detail, "please report it with the client's version")
-    if not found.equal and not found.untold:
+    if not found.equal and not found.not_comparable:
         return well("measurements", "none: no module of ctxtop's runs in a client")
     return well("measurements", f"{plural(found.equal, 'session')} as the transcript says")
 

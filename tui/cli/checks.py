@@ -102,7 +102,7 @@ def wrong(name: str, detail: str, fix: str) -> Check:
 
 def is_link(trouble: Trouble | TroubleRow) -> bool:
     """Say whether the check of links tells of a trouble: a link or special file below projects/."""
-    return trouble.what == NOT_REGULAR and _is_file(trouble.place)
+    return trouble.what == NOT_REGULAR and _is_file(trouble.where)
 
 
 def _folder(places: Places) -> Check:
@@ -124,10 +124,10 @@ def _projects(places: Places, found: Finding) -> Check:
     name, place = "projects", places.folder.projects
     if not place.is_dir():
         return well(name, f"no {place} yet: it comes with the first session")
-    shut = [trouble for trouble in found.troubles if not _is_file(trouble.place)]
+    shut = [trouble for trouble in found.problems if not _is_file(trouble.where)]
     detail = f"{plural(len(found.transcripts), 'transcript')} in {place}"
     if shut:
-        return wrong(name, f"{detail}; {shut[0].place}: {shut[0].what}", shut[0].remedy)
+        return wrong(name, f"{detail}; {shut[0].where}: {shut[0].what}", shut[0].fix)
     return well(name, detail)
 
 
@@ -146,7 +146,7 @@ def _registry(places: Places) -> Check:
 
 
 def _links(places: Places, found: Finding) -> Check:
-    aside = [trouble.place for trouble in found.troubles if is_link(trouble)]
+    aside = [trouble.where for trouble in found.problems if is_link(trouble)]
     links = [place for place in _folders(places.folder.projects) if place.is_symlink()]
     aside += [place.name for place in links]
     if not aside:

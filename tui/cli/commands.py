@@ -149,7 +149,7 @@ def sessions(context: click.Context) -> int:
 @click.pass_context
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
+    with open_reading(chosen(context), Collector.scan_and_count_tokens) as found:
         session_id = found.session_id(session)
         listed = found.agents(session_id)
         return _emit(
@@ -168,7 +168,7 @@ def agents(context: click.Context, *, session: str | None) -> int:
 @click.pass_context
 def compactions(context: click.Context, *, session: str | None) -> int:
     """List the compactions, what each kept and what it forgot. Newest first."""
-    with open_reading(chosen(context), Collector.scan_and_tell) as found:
+    with open_reading(chosen(context), Collector.scan_and_report_compactions) as found:
         session_id = found.session_id(session)
         listed = queries.compactions(found.db, session_id)
         return _emit(

@@ -75,7 +75,7 @@ def compact(
         with open_reading(chosen(context)) as found:
             known = _session(found, session)
             subject = _subject(found, known)
-            holder = subject.held_by(known.session_id)
+            holder = subject.find_holder(known.session_id)
             live = f"the session is open in {holder}" if holder and in_place else None
             plan = plan_for(_ground(found, known, live), wanted)
     except (RefusedError, NotPlannedError) as error:
@@ -115,11 +115,11 @@ def _ground(found: Reading, session: Session, live: str | None) -> Ground:
         db=found.db,
         transcript=found.places.folder.projects / session.path,
         session=session,
-        policy=found.policies.acting.of(session.project_root),
-        cache=summary_cache(found.places.store),
-        read=entries_from,
-        tell=say,
-        live=live,
+        policy=found.policies.acting.for_project(session.project_root),
+        summary_cache=summary_cache(found.places.store),
+        read_entries=entries_from,
+        on_message=say,
+        held_by=live,
     )
 
 

@@ -64,7 +64,7 @@ def _read(file: str) -> str:
 @click.pass_context
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
     """Say how well agents compress what they return, by type and over time."""
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
+    with open_reading(chosen(context), Collector.scan_and_count_tokens) as found:
         agents = [
             each
             for each in found.agents(found.session_id(session))

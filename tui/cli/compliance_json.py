@@ -27,7 +27,9 @@ def of_agent(ruling: Ruling | None) -> Record:
         "verdict": ruling.verdict.value if ruling else None,
         "violations": labels(ruling.violations) if ruling else [],
         "warnings": labels(ruling.warnings) if ruling else [],
-        "marker_origin": ruling.origin.value if ruling and ruling.origin else None,
+        "marker_origin": ruling.marker_location.value
+        if ruling and ruling.marker_location
+        else None,
         "blocked": ruling.blocked if ruling else None,
     }
 
@@ -35,8 +37,8 @@ def of_agent(ruling: Ruling | None) -> Record:
 def reasons_of(ruling: Ruling | None) -> Record:
     """More of an agent's keys: how it is known."""
     return {
-        "expected_by": ruling.expected.ground.value if ruling else None,
-        "grep_passes": ruling.grep if ruling else None,
+        "expected_by": ruling.expected.source.value if ruling else None,
+        "grep_passes": ruling.grep_passes if ruling else None,
         "refired": ruling.refired if ruling else None,
         "findings": [finding(each) for each in (*ruling.violations, *ruling.warnings)]
         if ruling
@@ -53,7 +55,7 @@ def checked(found: Judgement) -> Record:
         "lines": found.lines,
         "chars": found.chars,
         "findings": [finding(each) for each in (*found.violations, *found.warnings)],
-        "review": [asdict(each) for each in found.review],
+        "review": [asdict(each) for each in found.review_findings],
     }
 
 
@@ -81,11 +83,11 @@ def summed(found: Compliance) -> Record:
                 **_scored(each.score, each.cost),
                 "runs": each.runs,
                 "running": each.running,
-                "median_lines": each.sizes.lines if each.sizes.results else None,
-                "p90_lines": each.sizes.large_lines if each.sizes.results else None,
-                "median_tokens": each.sizes.tokens if each.sizes.results else None,
-                "p90_tokens": each.sizes.large_tokens if each.sizes.results else None,
-                "last_verdicts": [one.value for one in each.last],
+                "median_lines": each.sizes.median_lines if each.sizes.results else None,
+                "p90_lines": each.sizes.p90_lines if each.sizes.results else None,
+                "median_tokens": each.sizes.median_tokens if each.sizes.results else None,
+                "p90_tokens": each.sizes.p90_tokens if each.sizes.results else None,
+                "last_verdicts": [one.value for one in each.last_verdicts],
                 "days": _days(each.days),
             }
             for each in found.types
@@ -97,10 +99,10 @@ def summed(found: Compliance) -> Record:
                 "agent_id": each.agent_id,
                 "agent_type": each.agent_type,
                 "at": time_of(each.ended_at),
-                **of_agent(each.ruling),
-                **reasons_of(each.ruling),
+                **of_agent(each.compliance),
+                **reasons_of(each.compliance),
             }
-            for each in found.failed
+            for each in found.noncompliant
         ],
         "reviewed": [
             {
@@ -110,10 +112,11 @@ def summed(found: Compliance) -> Record:
                 "at": time_of(each.at),
                 **asdict(each.finding),
             }
-            for each in found.reviewed
+            for each in found.findings
         ],
         "too_wide": [
-            {"session_id": each.session_id, "agent_id": each.agent_id} for each in found.too_wide
+            {"session_id": each.session_id, "agent_id": each.agent_id}
+            for each in found.oversized_reviews
         ],
     }
 
@@ -127,14 +130,14 @@ def _days(days: Iterable[Day]) -> list[Record]:
 def _scored(score: Score, cost: Cost) -> Record:
     return {
         "verdicts": {name.value: count for name, count in score.verdicts.items()},
-        "judged": score.judged,
+        "judged": score.judged_count,
         "passed_share": score.passed_share,
         "first_pass_share": score.first_pass_share,
         "forced_share": score.forced_share,
         "grep_passed": score.grep_passed,
         "grep_wrong": score.grep_wrong,
         "codes": score.codes,
-        "result_tokens": cost.tokens,
-        "excess_tokens": cost.excess,
-        "retry_tokens": cost.retries,
+        "result_tokens": cost.result_tokens,
+        "excess_tokens": cost.excess_tokens,
+        "retry_tokens": cost.retry_tokens,
     }

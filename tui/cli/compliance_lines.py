@@ -58,13 +58,13 @@ def summed(found: Compliance, short: Mapping[str, str]) -> list[str]:
     ]
     if len(found.days) > 1:
         lines += ["", *_days(found)]
-    if found.failed:
+    if found.noncompliant:
         lines += ["", *_failed(found, short)]
-    if found.reviewed:
-        lines += ["", *_reviewed(found.reviewed, short)]
+    if found.findings:
+        lines += ["", *_reviewed(found.findings, short)]
     lines += [
         one_line(f"{each.agent_type} reviewed more files than one review holds well")
-        for each in found.too_wide
+        for each in found.oversized_reviews
     ]
     return lines
 
@@ -73,11 +73,11 @@ def _sums(found: Compliance) -> list[str]:
     score, cost = found.score, found.cost
     grep = (
         f"a grep over the whole transcript would have passed {score.grep_passed:,} of"
-        f" {score.judged:,}, {score.grep_wrong:,} of them wrongly"
+        f" {score.judged_count:,}, {score.grep_wrong:,} of them wrongly"
     )
-    spent = f"results took ≈{tokens(cost.tokens)} tokens of their parents' contexts"
-    saved = f"compliance would have saved ≈{tokens(cost.excess)}"
-    retried = f"requests after a block spent {tokens(cost.retries)}"
+    spent = f"results took ≈{tokens(cost.result_tokens)} tokens of their parents' contexts"
+    saved = f"compliance would have saved ≈{tokens(cost.excess_tokens)}"
+    retried = f"requests after a block spent {tokens(cost.retry_tokens)}"
     lines = [
         f"a share is told of {found.min_samples} results or more; {grep}",
         f"{spent}; {saved}; {retried}",
@@ -111,8 +111,8 @@ def _types(found: Compliance) -> list[str]:
             str(each.score.verdicts[Verdict.FORCED] or ""),
             Cell(str(_failures(each.score) or ""), "bad"),
             str(each.score.verdicts[Verdict.UNKNOWN] or ""),
-            f"≈{tokens(each.cost.tokens)}",
-            f"≈{tokens(each.cost.excess)}" if each.cost.excess else "",
+            f"≈{tokens(each.cost.result_tokens)}",
+            f"≈{tokens(each.cost.excess_tokens)}" if each.cost.excess_tokens else "",
         ]
         for each in found.types
     ]
@@ -130,7 +130,7 @@ def _days(found: Compliance) -> list[str]:
     rows: list[Sequence[Cell | str]] = [
         [
             _day(each.at),
-            str(each.score.judged),
+            str(each.score.judged_count),
             _share(each.score.passed_share, each.score),
             _share(each.score.first_pass_share, each.score),
             Cell(str(_failures(each.score) or ""), "bad"),
@@ -151,8 +151,8 @@ def _failed(found: Compliance, short: Mapping[str, str]) -> list[str]:
         Column("line", flexible=True),
     ]
     rows: list[Sequence[Cell | str]] = []
-    for each in found.failed[:MOST_ROWS]:
-        ruling = each.ruling
+    for each in found.noncompliant[:MOST_ROWS]:
+        ruling = each.compliance
         if ruling is None or not ruling.violations:
             continue
         first = ruling.violations[0]
@@ -163,7 +163,7 @@ def _failed(found: Compliance, short: Mapping[str, str]) -> list[str]:
                 each.agent_type,
                 Cell(WORDS[ruling.verdict], "bad"),
                 " ".join(dict.fromkeys(one.label for one in ruling.violations)),
-                "passes" if ruling.grep else "",
+                "passes" if ruling.grep_passes else "",
                 f"{first.line}: {first.text}",
             ]
         )
@@ -197,7 +197,7 @@ _SEVERITY: Final = {"critical": "bad", "warning": "warning"}
 
 
 def _share(share: float | None, score: Score) -> str:
-    if not score.judged:
+    if not score.judged_count:
         return ""
     return NOTHING if share is None else percent(share)
 

@@ -35,7 +35,7 @@ def diff(context: click.Context, *, summary: str, other: str | None) -> int:
 
     `ctxtop summaries --json` names each by its id.
     """
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
+    with open_reading(chosen(context), Collector.scan_and_count_tokens) as found:
         listed = read_summaries(found, "")
         one = _find(listed, summary)
         if other is not None:

@@ -145,9 +145,9 @@ def make(options: Options, wanted: Wanted) -> str:
 
 
 _LOOKS: Final = {
-    Format.JSON: Collector.scan_and_tell,
-    Format.MARKDOWN: Collector.scan_and_count,
-    Format.CSV: Collector.scan_and_tell,
+    Format.JSON: Collector.scan_and_report_compactions,
+    Format.MARKDOWN: Collector.scan_and_count_tokens,
+    Format.CSV: Collector.scan_and_report_compactions,
 }
 """What a format asks beside a scan: tokens of results, and what compactions forgot."""
 

@@ -48,10 +48,10 @@ def findings(
     """List what reviewers found, by severity and file; what several said stands there once."""
     if markdown:
         refuse(context, as_json="it is Markdown or JSON: leave one of them out")
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
+    with open_reading(chosen(context), Collector.scan_and_count_tokens) as found:
         sessions = found.sessions(found.session_id(session))
         agents = found.agents(found.session_id(session))
-        reviewed = sum_up(agents, terms_of(found.policies.common)).reviewed
+        reviewed = sum_up(agents, terms_of(found.policies.common)).findings
         groups = by_severity(
             each
             for each in gather(reviewed, {each.session_id: each.project for each in sessions})
@@ -63,7 +63,12 @@ def findings(
             return DONE
         return emit(
             context,
-            [record(each) for group in groups for in_file in group.files for each in in_file.found],
+            [
+                record(each)
+                for group in groups
+                for in_file in group.files
+                for each in in_file.findings
+            ],
             lambda: lines(groups, short) or ["no review has found any of that yet"],
         )
 
@@ -85,7 +90,7 @@ def record(found: Found) -> dict[str, Any]:
                 "agent_type": each.agent_type,
                 "at": time_of(each.at),
             }
-            for each in found.said
+            for each in found.reviews
         ],
     }
 
@@ -102,18 +107,20 @@ def lines(groups: Sequence[Severe], short: Mapping[str, str]) -> list[str]:
         Column("at", rank=3),
         Column("session", rank=4),
     ]
-    rows = [_row(found, short) for group in groups for each in group.files for found in each.found]
+    rows = [
+        _row(found, short) for group in groups for each in group.files for found in each.findings
+    ]
     return columns.draw(heads, rows, terminal_width()) if rows else []
 
 
 def _row(found: Found, short: Mapping[str, str]) -> Sequence[Cell | str]:
-    finding, newest = found.finding, found.said[0]
-    more = f" +{len(found.said) - 1}" if len(found.said) > 1 else ""
+    finding, newest = found.finding, found.reviews[0]
+    more = f" +{len(found.reviews) - 1}" if len(found.reviews) > 1 else ""
     return [
         Cell(finding.severity, _COLOURS.get(finding.severity, "")),
         found.project,
         finding.path,
-        found.place.removeprefix(f"{finding.path}:"),
+        found.location.removeprefix(f"{finding.path}:"),
         finding.text,
         f"{newest.agent_type}{more}",
         moment(newest.at),

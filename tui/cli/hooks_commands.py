@@ -265,7 +265,7 @@ def _refuse_twice(place: Place, places: Places, project: Path | None) -> None:
 def _managed() -> Path:
     from ...collectors.surroundings.machine import this_machine
 
-    return this_machine(os.environ, Path.home()).managed
+    return this_machine(os.environ, Path.home()).managed_folder
 
 
 def _told(places: Places) -> tuple[dict[str, int | None], list[str]]:

@@ -29,7 +29,7 @@ def plan_record(plan: Plan, lines: Sequence[str], backup: Path | None) -> dict[s
         "settings": str(plan.file.path),
         "added": list(plan.added),
         "removed": list(plan.removed),
-        "kept": list(plan.kept),
+        "kept": list(plan.unchanged),
         "backup": str(backup) if backup else None,
         "difference": list(lines),
     }
@@ -37,7 +37,7 @@ def plan_record(plan: Plan, lines: Sequence[str], backup: Path | None) -> dict[s
 
 def plan_words(plan: Plan) -> str:
     """Sum a plan up in one line, for who does not want to read the whole difference."""
-    parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.kept))
+    parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.unchanged))
     said = [f"{verb} {_counted(things)}" for verb, things in parts if things]
     return one_line(f"{plan.file.path}: {'; '.join(said)}")
 
@@ -81,7 +81,7 @@ def status_lines(found: Status, record: Mapping[str, Any]) -> list[str]:
         columns = [Column("event"), Column("does"), Column("last record")]
         lines += draw(columns, rows, terminal_width())
     if found.status_line:
-        wrapped = found.status_line.own.wrapped
+        wrapped = found.status_line.own_command.wrapped
         line = f"status line, runs {without_secrets(wrapped)}" if wrapped else "status line"
         lines.append(one_line(line))
     places = [hook.path for hook in found.hooks]
@@ -95,8 +95,8 @@ def _installed(one: Installed, last: int | None) -> dict[str, Any]:
         "scope": str(one.scope),
         "settings": str(one.path),
         "command": without_secrets(one.command),
-        "features": list(one.own.features),
-        "wrapped": without_secrets(one.own.wrapped) if one.own.wrapped else None,
+        "features": list(one.own_command.features),
+        "wrapped": without_secrets(one.own_command.wrapped) if one.own_command.wrapped else None,
         "problem": one.problem,
         "last_record_at": time_of(last),
     }

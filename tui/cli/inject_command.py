@@ -50,7 +50,7 @@ def inject(
 
     What the hook gives at SubagentStart where it is installed with `inject`.
     """
-    with open_reading(chosen(context), Collector.scan_and_count) as found:
+    with open_reading(chosen(context), Collector.scan_and_count_tokens) as found:
         injection, limits, count = _preview(found, session, agent_type, prompt, budget)
         return emit(
             context,
@@ -64,7 +64,7 @@ def injection_record(found: Injection, budget: int, count: CountTokens) -> dict[
     return {
         "context": found.context,
         "tokens": count(found.context),
-        "at_most_tokens": found.most_tokens,
+        "at_most_tokens": found.token_bound,
         "budget_tokens": budget,
         "entries": [
             {
@@ -73,7 +73,7 @@ def injection_record(found: Injection, budget: int, count: CountTokens) -> dict[
                 "agent_id": each.agent_id,
                 "reason": each.reason,
                 "tokens": count(each.text),
-                "at_most_tokens": each.most_tokens,
+                "at_most_tokens": each.token_bound,
             }
             for each in found.entries
         ],
@@ -82,7 +82,7 @@ def injection_record(found: Injection, budget: int, count: CountTokens) -> dict[
                 "session_id": each.session_id,
                 "agent_id": each.agent_id,
                 "agent_type": each.agent_type,
-                "reason": each.why,
+                "reason": each.reason,
             }
             for each in found.excluded
         ],
@@ -95,11 +95,11 @@ def injection_lines(found: Injection, count: CountTokens) -> list[str]:
         lines = ["nothing would be given"]
     else:
         lines = [*found.context.split("\n"), ""]
-        lines.append(f"≈{count(found.context):,} tokens, {found.most_tokens:,} at the most")
+        lines.append(f"≈{count(found.context):,} tokens, {found.token_bound:,} at the most")
     if found.excluded:
         lines += ["", "left out"]
         lines += [
-            f"  {each.agent_type} {each.agent_id} of {each.session_id[:8]}: {each.why}"
+            f"  {each.agent_type} {each.agent_id} of {each.session_id[:8]}: {each.reason}"
             for each in found.excluded[:LEFT_OUT_SHOWN]
         ]
         more = len(found.excluded) - LEFT_OUT_SHOWN
@@ -119,7 +119,7 @@ def _preview(
     from ...core.injection.limits import limits_of
 
     session = found.sessions(found.session_id(start))[0]
-    limits = limits_of(found.policies.acting.of(session.project_root))
+    limits = limits_of(found.policies.acting.for_project(session.project_root))
     if limits is None:
         raise RefusedError("the policy's disabled_modules name injection: nothing is ever given")
     if budget is not None:
@@ -128,7 +128,7 @@ def _preview(
         found.places.folder.projects / session.path,
         clean_title(agent_type),
         prompt=prompt.encode("utf-8", "replace").decode(),
-        project=Path(session.project_root) if session.project_root else None,
+        project_root=Path(session.project_root) if session.project_root else None,
     )
     estimator = Estimator({})
     injection = choose(*gather(asked, found.db, limits), limits)

@@ -47,7 +47,7 @@ def keys(context: click.Context) -> int:
             for row in rows
         ],
         "notices": [
-            {"key": each.key, "where": each.where, "what": each.what, "remedy": each.remedy}
+            {"key": each.key, "where": each.where, "what": each.what, "remedy": each.fix}
             for each in keymap.notices
         ],
     }

@@ -35,9 +35,9 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
     from ...core.told import unpack
     from ..forgotten_prompt import forgotten_prompt
 
-    with open_reading(chosen(context), Collector.scan_and_tell) as found:
+    with open_reading(chosen(context), Collector.scan_and_report_compactions) as found:
         row = _compaction(found, session, boundary or "")
-        told, halves = unpack(row.told), _halves(found, row)
+        told, halves = unpack(row.report), _halves(found, row)
         words = forgotten_prompt(told.forgotten) if told else ""
         return emit(
             context,
@@ -79,8 +79,8 @@ def lens_record(row: CompactionRow, halves: Halves | None, prompt: str) -> dict[
         "pre_tokens": row.pre_tokens,
         "post_tokens": row.post_tokens,
         "next_answer_tokens": row.next_tokens,
-        "estimated_next_tokens": row.left_tokens,
-        "kept": _artifacts(halves.kept) if halves and halves.is_known else None,
+        "estimated_next_tokens": row.estimated_next_tokens,
+        "kept": _artifacts(halves.retained) if halves and halves.is_known else None,
         "forgotten": _artifacts(halves.lost) if halves and halves.is_known else None,
         "summary": row.summary,
         "prompt": prompt or None,

@@ -115,7 +115,9 @@ def _parts_check(name: str, log: Log, found: list[FoundPart], known: Iterable[Pa
     if exposed:
         return wrong(name, f"{detail}; others can read {exposed[0]}", f"chmod 600 {exposed[0]}")
     done = {(row.name, row.size) for row in known if row.log == log}
-    waiting = [part for part in found if part.rotated and (part.path.name, part.size) not in done]
+    waiting = [
+        part for part in found if part.is_rotated and (part.path.name, part.size) not in done
+    ]
     if waiting:
         detail += f"; {plural(len(waiting), 'renamed file')} not read yet"
         return well(name, detail, "`ctxtop scan` reads them")

@@ -55,7 +55,7 @@ def record(entry: Happening) -> Record:
         "level": LEVELS[entry.weight],
         "source": entry.source,
         "where": entry.where,
-        "what": entry.words,
+        "what": entry.text,
         "detail": entry.detail or None,
         "session_id": entry.session_id,
     }
@@ -77,7 +77,7 @@ def _table(entries: Sequence[Happening]) -> list[str]:
                 Cell(LEVELS[each.weight], _COLOURS[each.weight]),
                 each.source,
                 one_line(each.where),
-                one_line(each.words),
+                one_line(each.text),
             ]
             for each in entries
         ),

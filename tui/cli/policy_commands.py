@@ -109,13 +109,13 @@ def _change(
     changes = Changes(resolve(options.config_dir, options.db).store)
     change = attempted(lambda: plan(file, key, value))
     if isinstance(change, Refused):
-        raise RefusedError(change.words)
+        raise RefusedError(change.message)
     is_written = not (is_dry or change.is_empty)
     if is_written:
         sources = resolve(options.config_dir, options.db).policy
-        refused = attempted(lambda: make_change(sources, change, changes.make))
+        refused = attempted(lambda: make_change(sources, change, changes.apply))
         if isinstance(refused, Refused):
-            raise RefusedError(refused.words)
+            raise RefusedError(refused.message)
     shown = difference(change)
     record = {"file": str(file.path), "key": key, "written": is_written, "difference": shown}
     said = "" if is_written else (": nothing is written" if is_dry else " says so already")

@@ -97,7 +97,7 @@ class Reading(msgspec.Struct, frozen=True):
     def warnings(self, only: str | None = None) -> list[ContextWarning]:
         """The warnings of every session and agent, or of one session's, newest first."""
         found = read_log(self.db, only)
-        return sorted(found, key=lambda each: (each.warning.at or 0, each.number), reverse=True)
+        return sorted(found, key=lambda each: (each.warning.at or 0, each.log_id), reverse=True)
 
 
 @contextmanager
@@ -144,14 +144,14 @@ def policy_of(options: Options, session: str | None) -> tuple[Policy, tuple[Poli
             folder = found.sessions(found.session_id(session))[0].project_root
     places = resolve(options.config_dir, options.db, options.policy)
     files = PolicyFiles(places.policy)
-    files.look([folder] if folder else [])
-    return files.policies.of(folder), files.notices
+    files.refresh([folder] if folder else [])
+    return files.policies.for_project(folder), files.notices
 
 
 def _policy_files(places: Places, options: Options, folders: Iterable[str]) -> PolicyFiles:
     """Read the policies; what the scan has not told of is told here."""
     files = PolicyFiles(places.policy)
-    files.look(folders)
+    files.refresh(folders)
     say_all(
         notice
         for notice in files.notices

@@ -56,7 +56,7 @@ def of_compactions(
 
 def of_totals(found: Reading) -> Record:
     """Give the record of `ctxtop totals`."""
-    prices = found.policies.common.labels("price")
+    prices = found.policies.common.strings_by_name("price")
     spending = spending_queries.spending(found.db)
     more = spending_queries.progress_spending(found.db)
     sessions = queries.counts(found.db)["sessions"]

@@ -60,7 +60,7 @@ def recover_session(
         code = LIVE if error.refusal.check == "in_progress" else UNSAFE
         return _not_mended(session, f"{error.refusal.check}: {error}", code)
     except NotAppliedError as error:
-        return _not_mended(session, str(error), exit_code(error.stop))
+        return _not_mended(session, str(error), exit_code(error.kind))
     emit(
         context,
         recover_lines.as_record(done, resumed),
@@ -77,5 +77,5 @@ def _not_mended(session: str, why: str, code: int) -> int:
 def _patient(found: Reading, start: str, confirmed: frozenset[Step]) -> Patient:
     session_id = found.session_id(start) or start
     (session,) = found.sessions(session_id)
-    policy = found.policies.acting.of(session.project_root)
+    policy = found.policies.acting.for_project(session.project_root)
     return Patient(found.db, found.places, session, policy, confirmed)

@@ -55,13 +55,13 @@ def as_record(recovery: Recovery, resumed: Resumed | None) -> dict[str, Any]:
         "plan": plans.as_record(choice.plan) if choice.plan else None,
         "refused": [
             {"check": each.check, "why": each.why, "what_to_do": each.what_to_do}
-            for each in choice.why_not
+            for each in choice.refusals
         ],
         "receipt": receipts.as_record(recovery.receipt) if recovery.receipt else None,
         "resumed": {
             "prompt": resumed.prompt,
             "answered": resumed.answered,
-            "said": resumed.said,
+            "said": resumed.output,
             "attempts": resumed.attempts,
             "command": resumed.command or None,
             "folder": resumed.folder,
@@ -84,15 +84,17 @@ def lines_of(recovery: Recovery, resumed: Resumed | None) -> list[str]:
 
 
 def _steps(recovery: Recovery) -> Iterator[list[Cell | str]]:
-    tried = {each.step: each for each in recovery.choice.tried}
+    tried = {each.step: each for each in recovery.choice.proposals}
     names = max((len(step) for step in recovery.steps), default=0)
     width = max(SHORTEST, terminal_width() - names - len(GAP) * 2 - 1)
     for step in recovery.steps:
         proposal = tried.get(step)
         if proposal is None:
             yield [step.value, "", Cell(unused(recovery), "quiet")]
-        elif proposal.missing:
-            first, *more = wrap(f"{proposal.missing.why.rstrip(chr(46))}{hint(proposal)}", width)
+        elif proposal.insufficient:
+            first, *more = wrap(
+                f"{proposal.insufficient.why.rstrip(chr(46))}{hint(proposal)}", width
+            )
             yield [step.value, _NO, first]
             for each in more:
                 yield ["", "", each]
@@ -121,7 +123,7 @@ def _next(recovery: Recovery, resumed: Resumed | None) -> Iterator[str]:
         yield f"to ask again: {chosen.prompt}"
     if recovery.choice.plan is None:
         yield "no step suffices"
-        asking = [each.what_to_do for each in recovery.choice.why_not if each.check == "confirm"]
+        asking = [each.what_to_do for each in recovery.choice.refusals if each.check == "confirm"]
         for hint in asking or [f"see `ctxtop compact {start}`, or begin a new session"]:
             yield f"next:  {hint}"
     elif receipt is None:
@@ -129,7 +131,7 @@ def _next(recovery: Recovery, resumed: Resumed | None) -> Iterator[str]:
     else:
         yield f"done in a fork, {len(receipt.verified)} checks passed"
         if resumed:
-            how = "answered" if resumed.answered else f"not answered: {resumed.said}"
+            how = "answered" if resumed.answered else f"not answered: {resumed.output}"
             yield f"asked there: {resumed.prompt}  ({how})"
             if resumed.command:
                 yield f"ran:   {shlex.join(resumed.command)} in {resumed.folder}"

@@ -21,7 +21,7 @@ def saves(context: click.Context) -> int:
     from ...core.saves.report import read_saves
     from . import saves_lines
 
-    with open_reading(chosen(context), Collector.scan_and_measure) as found:
+    with open_reading(chosen(context), Collector.scan_and_measure_saves) as found:
         report = read_saves(found.db, found.sessions(), found.now_ms, found.policies)
         return emit(
             context,

@@ -37,7 +37,7 @@ TRANSCRIPT: Final = "transcript"
 
 def record(found: ProjectSave, report: SavesReport, now_ms: int) -> Record:
     """One object of `ctxtop saves`."""
-    standing = found.standing
+    standing = found.status
     last = found.saves[-1].noise if found.saves else None
     return {
         "project": found.project or None,
@@ -56,34 +56,34 @@ def record(found: ProjectSave, report: SavesReport, now_ms: int) -> Record:
         "noise_lines": last.lines if last else None,
         "noise_tokens": last.tokens if last else None,
         "origin": origin(found),
-        "path": standing.file.path if standing.file else None,
+        "path": standing.source_file.path if standing.source_file else None,
         "reason": standing.reason,
-        "at": time_of(standing.at),
-        "saved": list(standing.saved),
+        "at": time_of(standing.since_ms),
+        "saved": list(standing.saved_categories),
         "needs_someone": standing.state in NEEDS_SOMEONE,
         "fresh": found.is_fresh,
-        "confirmed": found.confirmed,
+        "confirmed": found.was_confirmed,
         "confirmed_at": time_of(found.confirmed_at),
-        "plugin_says": found.says.words,
-        "blind_spots": [each.value for each in found.says.blind_spots],
-        "staged_files": len(found.staged),
-        "staged_bytes": sum(each.mark.size for each in found.staged),
-        "staging_leak": found.leftovers,
+        "plugin_says": found.plugin_message.text,
+        "blind_spots": [each.value for each in found.plugin_message.blind_spots],
+        "staged_files": len(found.staged_files),
+        "staged_bytes": sum(each.mark.size for each in found.staged_files),
+        "staging_leak": found.has_leftovers,
         "degraded": "inline" if found.is_degraded else None,
         "noise_items": last.items if last else None,
         "noise_estimated": last.is_estimated if last else None,
         "saves": [_save(each) for each in found.saves],
         "refires": found.refires,
-        "sessions_by_fires": found.fires,
-        "before": _amount(found.change.before),
-        "after": _amount(found.change.after),
-        "reduction": found.change.reduction,
-        "expected_tokens": found.cost.tokens,
-        "expected_from": found.cost.samples,
+        "sessions_by_fires": found.fire_counts,
+        "before": _amount(found.before_after.before),
+        "after": _amount(found.before_after.after),
+        "reduction": found.before_after.reduction,
+        "expected_tokens": found.expected_cost.tokens,
+        "expected_from": found.expected_cost.sample_count,
         "crossings": [
             {
                 "session_id": each.session_id,
-                "left_tokens": each.left_tokens,
+                "left_tokens": each.tokens_to_trigger,
                 "share_of_trigger": each.share,
                 "would_cross": each.would_cross,
             }
@@ -91,18 +91,18 @@ def record(found: ProjectSave, report: SavesReport, now_ms: int) -> Record:
         ],
         "durations": _durations(found.durations),
         "phases_ms": found.phases_ms,
-        "triggers": {name: _rate(each) for name, each in found.triggers.items()},
-        "success": _rate(found.success),
-        "clients": list(found.clients),
+        "triggers": {name: _rate(each) for name, each in found.trigger_rates.items()},
+        "success": _rate(found.success_rate),
+        "clients": list(found.client_versions),
         "plugins": [_plugin(each) for each in report.plugins],
     }
 
 
 def origin(found: ProjectSave) -> str | None:
     """Name where the state comes from: a generation of places, or a transcript."""
-    if found.standing.file:
-        return found.standing.file.generation.value
-    return TRANSCRIPT if found.standing.at is not None else None
+    if found.status.source_file:
+        return found.status.source_file.generation.value
+    return TRANSCRIPT if found.status.since_ms is not None else None
 
 
 def table(report: SavesReport, now_ms: int) -> list[str]:
@@ -122,7 +122,7 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
     rows: list[list[Cell | str]] = [
         [
             each.name,
-            Cell(each.standing.state.value, _COLOURS.get(each.standing.state, "")),
+            Cell(each.status.state.value, _COLOURS.get(each.status.state, "")),
             NOTHING if (seconds := each.age_s(now_ms)) is None else age(seconds * 1000),
             what(each),
             str(len(each.saves) or ""),
@@ -137,7 +137,7 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
 
 def what(found: ProjectSave) -> str:
     """Say in a row what was saved or is to be, and why the state is what it is."""
-    standing = found.standing
+    standing = found.status
     names = ", ".join(standing.categories)
     if standing.state is SaveState.SAVED:
         return ", ".join(standing.titles) or names or standing.reason
@@ -145,7 +145,7 @@ def what(found: ProjectSave) -> str:
 
 
 def _notes(report: SavesReport) -> list[str]:
-    notes = [f"{each.plugin.plugin_id}: {each.why}" for each in report.plugins]
+    notes = [f"{each.plugin.plugin_id}: {each.reason}" for each in report.plugins]
     for found in report.projects:
         notes += [f"{found.name}: {each}" for each in _notes_of(found)]
     return ["", *map(one_line, notes)] if notes else []
@@ -161,16 +161,16 @@ def _noise(noise: Noise) -> str:
 
 
 def _notes_of(found: ProjectSave) -> Iterator[str]:
-    if found.says.blind_spots:
-        yield plugin_words(found.says)
-    if found.leftovers:
-        yield f"{plural(len(found.staged), 'staged file')} left behind"
+    if found.plugin_message.blind_spots:
+        yield plugin_words(found.plugin_message)
+    if found.has_leftovers:
+        yield f"{plural(len(found.staged_files), 'staged file')} left behind"
     if found.refires:
         yield f"the Stop hook fired again {plural(found.refires, 'time')}"
     for each in found.crossings:
         if each.would_cross:
             yield (
-                f"session {each.session_id[:8]} has {tokens(each.left_tokens)} to its compaction,"
+                f"session {each.session_id[:8]} has {tokens(each.tokens_to_trigger)} to its compaction,"
                 f" and a save takes ≈{tokens(each.cost.tokens)}"
             )
 
@@ -218,7 +218,7 @@ def _classes(noise: Noise) -> Record:
 def _band(found: BandVerdict) -> Record:
     return {
         "band": found.band.name,
-        "what": found.band.what,
+        "what": found.band.label,
         "expected": found.is_expected,
         "lines": found.lines.value,
         "tokens": found.tokens.value,
@@ -238,7 +238,7 @@ def _amount(found: Amount | None) -> Record | None:
 
 
 def _rate(found: Rate) -> Record:
-    return {"hits": found.hits, "of": found.of, "rate": found.share}
+    return {"hits": found.hits, "of": found.total, "rate": found.share}
 
 
 def _durations(found: Durations | None) -> Record | None:
@@ -261,5 +261,5 @@ def _plugin(found: Compat) -> Record:
         "install_path": found.plugin.install_path,
         "fit": found.fit.value,
         "architecture": found.architecture.value,
-        "why": found.why,
+        "why": found.reason,
     }

@@ -24,5 +24,5 @@ def steered(
     """
     from ...core.told import unpack
 
-    found = steered_by([(row, unpack(row.told)) for row in rows], asked)
+    found = steered_by([(row, unpack(row.report)) for row in rows], asked)
     return [[asdict(item) for item in items] or None for items in found]

@@ -84,7 +84,7 @@ def each_check(places: Places, failure: str | None = None) -> Iterator[Check]:
 
 def _policies(db: sqlite3.Connection, places: Places) -> PolicyFiles:
     files = PolicyFiles(places.policy)
-    files.look(project_roots(db))
+    files.refresh(project_roots(db))
     return files
 
 
@@ -218,5 +218,5 @@ def _troubles(db: sqlite3.Connection) -> Check:
     if not found:
         return well("troubles", "none")
     newest = found[0]
-    detail = f"{plural(len(found), 'trouble')}, the newest: {newest.place}: {newest.what}"
-    return wrong("troubles", detail, newest.remedy)
+    detail = f"{plural(len(found), 'trouble')}, the newest: {newest.where}: {newest.what}"
+    return wrong("troubles", detail, newest.fix)

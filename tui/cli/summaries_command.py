@@ -68,7 +68,7 @@ def summaries(
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: leave out --format and --export", context)
     words = search.encode("utf-8", "replace").decode()
-    with open_reading(options, Collector.scan_and_count) as found:
+    with open_reading(options, Collector.scan_and_count_tokens) as found:
         listed = read_summaries(found, words, found.session_id(session))
         say_all(listed.notes)
         if export is not None:
@@ -90,13 +90,13 @@ def read_summaries(found: Reading, words: str, session_id: str | None = None) ->
 
     sessions = found.sessions()
     projects = {each.session_id: each.project for each in sessions}
-    wanted = Wanted(words=words, session_id=session_id)
+    wanted = Wanted(query=words, session_id=session_id)
     source = SummarySource(found.places.store)
     listing = source.list(found.db, wanted, projects, found.now_ms)
     return Summaries(
         rows=tuple(read_rows(found.db, listing.plans, listing.found.ids)),
         plans=listing.plans,
-        notes=listing.found.search.notes,
+        notes=listing.found.search.problems,
         where={
             each.session_id: f"{one_line(each.title)} · {one_line(each.project)}"
             for each in sessions
@@ -112,7 +112,7 @@ def records_of(listed: Summaries) -> list[dict[str, Any]]:
 def id_of(row: SummaryRow, plans: Sequence[PlanText]) -> str:
     """Name a summary for `ctxtop diff`: its number, or a plan's receipt and operation."""
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
-    return str(row.summary_id) if plan is None else f"{plan.receipt_id}.{plan.number + 1}"
+    return str(row.summary_id) if plan is None else f"{plan.receipt_id}.{plan.operation_number + 1}"
 
 
 def _lines(rows: Sequence[SummaryRow]) -> list[str]:

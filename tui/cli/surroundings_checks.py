@@ -100,16 +100,18 @@ def saves_checks(report: SavesReport) -> list[Check]:
     """Say which saves may be lost, and whether the plugin's parts fit together (004-37)."""
     name = "saves"
     broken = [
-        wrong(name, f"{each.plugin.plugin_id} in {each.plugin.install_path}: {each.why}", _UPDATE)
+        wrong(
+            name, f"{each.plugin.plugin_id} in {each.plugin.install_path}: {each.reason}", _UPDATE
+        )
         for each in report.plugins
         if each.fit is Fit.BROKEN
     ]
-    lost = [each for each in report.projects if each.standing.state in NEEDS_SOMEONE]
+    lost = [each for each in report.projects if each.status.state in NEEDS_SOMEONE]
     told = [
         well(
             name,
-            f"{each.project or each.name}: {each.standing.state.value.replace('_', ' ')},"
-            f" {each.standing.reason}",
+            f"{each.project or each.name}: {each.status.state.value.replace('_', ' ')},"
+            f" {each.status.reason}",
             "/memory:save in that project saves again; `ctxtop saves` shows more",
         )
         for each in lost[:NAMED]

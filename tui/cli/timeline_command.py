@@ -66,7 +66,9 @@ def _timeline(found: Reading, session_id: str, agent_id: str | None) -> Timeline
     from ...core.timeline import read_timeline
 
     agents = found.agents(session_id)
-    failed = frozenset(each.agent_id for each in agents if each.ruling and each.ruling.failed)
+    failed = frozenset(
+        each.agent_id for each in agents if each.compliance and each.compliance.failed
+    )
     (of,) = found.sessions(session_id)
     context = next((each.context for each in agents if each.agent_id == agent_id), of.context)
     return read_timeline(found.db, (session_id, agent_id), context, failed)
@@ -79,20 +81,20 @@ def timeline_record(session_id: str, agent_id: str | None, read: Timeline) -> Re
         "agent_id": agent_id,
         "window_tokens": read.window,
         "trigger_tokens": read.trigger,
-        "thresholds": [{"level": line.level.value, "ratio": line.at} for line in read.lines],
+        "thresholds": [{"level": line.level.value, "ratio": line.at} for line in read.thresholds],
         "turns": [_turn(read, place) for place in range(len(read.turns))],
         "compactions": [
             {
-                "turn": cut.turn,
+                "turn": cut.turns_before,
                 "at": time_of(cut.at),
                 "trigger": cut.trigger,
                 "pre_tokens": cut.pre_tokens,
                 "post_tokens": cut.post_tokens,
                 "next_answer_tokens": cut.next_tokens,
-                "estimated_next_tokens": cut.left_tokens,
+                "estimated_next_tokens": cut.estimated_next_tokens,
                 "boundary_uuid": cut.uuid,
             }
-            for cut in read.cuts
+            for cut in read.compactions
         ],
         "marks": [
             {
@@ -103,7 +105,7 @@ def timeline_record(session_id: str, agent_id: str | None, read: Timeline) -> Re
                 "level": mark.level.value if mark.level else None,
                 "saved_tokens": mark.saved_tokens,
             }
-            for mark in read.marks
+            for mark in read.events
         ],
     }
 
@@ -117,10 +119,10 @@ def _turn(read: Timeline, place: int) -> Record:
         "used_ratio": read.ratio(place),
         "level": level.value if level else None,
         "growth_tokens": read.growth(place),
-        "estimated": bool(turn.lowered),
+        "estimated": bool(turn.is_estimate),
         "output_tokens": turn.output_tokens,
-        "tool_uses": turn.calls,
-        "message_id": turn.mark,
+        "tool_uses": turn.tool_calls,
+        "message_id": turn.message_id,
         "offset": turn.offset,
     }
 
@@ -135,7 +137,7 @@ def timeline_table(read: Timeline) -> list[str]:
     if not read.turns:
         return ["no answer yet: the timeline begins with the first one"]
     width = terminal_width()
-    scope = Scope().grown(len(read.turns))
+    scope = Scope().with_count(len(read.turns))
     picture = timeline_lines(read, scope, width, PICTURE_LINES)
     listed = happened(read)
     columns = [
@@ -150,7 +152,7 @@ def timeline_table(read: Timeline) -> list[str]:
 
 def evidence_record(of: Session, reasons: tuple[Reason, ...]) -> Record:
     """Make the object of `ctxtop evidence`."""
-    numbers = of.context.numbers
+    numbers = of.context.token_counts
     return {
         "session_id": of.session_id,
         "context_tokens": of.context.tokens,
@@ -160,11 +162,11 @@ def evidence_record(of: Session, reasons: tuple[Reason, ...]) -> Record:
         "report_tokens": numbers.report,
         "claims": [
             {
-                "of": reason.of.value,
+                "of": reason.subject.value,
                 "tokens": reason.claim.tokens,
                 "source": reason.claim.source.value,
-                "standing": reason.standing.value,
-                "sureness": reason.sureness.value,
+                "standing": reason.status.value,
+                "sureness": reason.certainty.value,
             }
             for reason in reasons
         ],
@@ -184,7 +186,7 @@ def evidence_table(of: Session, reasons: tuple[Reason, ...]) -> list[str]:
         Column("how ctxtop knows", flexible=True),
     ]
     rows = [
-        [sign_of(fact.standing)[0], fact.name, fact.value, fact.sure, fact.how]
+        [sign_of(fact.standing)[0], fact.name, fact.value, fact.certainty, fact.source]
         for fact in facts_of(of.context, reasons)
     ]
     return draw(columns, rows, terminal_width())

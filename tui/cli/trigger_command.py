@@ -64,7 +64,7 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
         outcome = ask_to_compact(subject, Via(via), words)
     except NotCompactedError as error:
         say(f"{subject.session_id[:8]} was not compacted: {error}")
-        return _CODES[error.why]
+        return _CODES[error.failure]
     return emit(context, as_record(outcome), lambda: _lines(outcome))
 
 

@@ -89,16 +89,17 @@ def _lines(found: Preview) -> list[str]:
     from ...collectors.clean import clean_text
 
     lines = [str(found.path), *(f"  | {line}" for line in clean_text(found.text).splitlines()), ""]
-    if found.begins:
+    if found.changes:
         lines.append("Once you trust it:")
         lines += [
-            paint(f"  {each.key} = {each.said}", "bad") + f"  {each.effect}"
-            for each in found.begins
+            paint(f"  {each.key} = {each.value_text}", "bad") + f"  {each.effect}"
+            for each in found.changes
         ]
     else:
         lines.append("Trusting it changes nothing.")
     lines += [
-        f"  {each.key} = {each.said}  still ignored: {each.why}" for each in found.still_ignored
+        f"  {each.key} = {each.value_text}  still ignored: {each.why}"
+        for each in found.still_ignored
     ]
     return [*lines, ""]
 
@@ -110,10 +111,12 @@ def _record(found: Preview) -> dict[str, object]:
         "sha256": found.sha256,
         "trust": "trusted",
         "begins": [
-            {"key": each.key, "value": each.said, "effect": each.effect} for each in found.begins
+            {"key": each.key, "value": each.value_text, "effect": each.effect}
+            for each in found.changes
         ],
         "ignored": [
-            {"key": each.key, "value": each.said, "why": each.why} for each in found.still_ignored
+            {"key": each.key, "value": each.value_text, "why": each.why}
+            for each in found.still_ignored
         ],
     }
 

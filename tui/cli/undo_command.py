@@ -33,7 +33,7 @@ def say_refused(error: NotAppliedError) -> int:
     """Say every check that said no, one line each, and give the exit code."""
     for each in error.refusals:
         say(f"{each.check}: {each.why}: {each.what_to_do}")
-    return exit_code(error.stop)
+    return exit_code(error.kind)
 
 
 def state_folder(places: Places) -> Path:
@@ -98,7 +98,7 @@ def find_receipt(places: Places, start: str) -> Receipt | None:
     """Find the receipt whose id begins so; says so where there is none, or more than one."""
     from ...core.compaction.receipts import Receipts
 
-    found = Receipts(state_folder(places)).find(start)
+    found = Receipts(state_folder(places)).find_by_prefix(start)
     if len(found) == 1:
         return found[0]
     some = "no receipt begins" if not found else f"{len(found)} receipts begin"

@@ -197,7 +197,7 @@ def _of_all(found: Measured, left_out: int) -> Iterable[Metric]:
             "agents.noncompliant",
             Unit.COUNT,
             "Agents that did not compress their results.",
-            [((), sum(each.agents_failed or 0 for each in found.sessions))],
+            [((), sum(each.agents_noncompliant or 0 for each in found.sessions))],
             False,
         ),
     ):
@@ -222,7 +222,7 @@ def _turns(session: Session) -> float | None:
 
 
 def _waits(session: Session) -> int:
-    return int(session.doing is not None and session.doing.kind is DoingKind.PERSON)
+    return int(session.activity is not None and session.activity.kind is DoingKind.PERSON)
 
 
 _GROWING: Final = frozenset({"session.compactions"})
@@ -281,7 +281,7 @@ _OF_SESSION: Final[tuple[tuple[str, Unit, str, Callable[[Session], float | None]
         "session.agents.noncompliant",
         Unit.COUNT,
         "Agents that did not compress their results.",
-        lambda each: each.agents_failed,
+        lambda each: each.agents_noncompliant,
     ),
     ("session.compactions", Unit.COUNT, "Compactions.", lambda each: each.compactions),
     (

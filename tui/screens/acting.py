@@ -57,17 +57,17 @@ class ActingPage(Page):
         self.session = session
         self.plan: Plan | None = None
         """The newest."""
-        self.is_old = True
+        self.is_stale = True
         """It is not what is wanted any more, or not what the transcript is."""
-        self.trouble = ""
+        self.problem = ""
         """Why there is no newer one."""
         self._failure = ""
         self._in_place: Refusal | None = None
-        self._looked = False
+        self._in_place_checked = False
         self._stages: list[str] = []
 
     @abstractmethod
-    def plan_soon(self) -> None:
+    def schedule_plan(self) -> None:
         """Plan anew: the session may have been changed."""
 
     @property
@@ -75,11 +75,11 @@ class ActingPage(Page):
         """Something is being done to the session, by this page or by another one."""
         return self.app.acts.running(self.session.session_id) is not None
 
-    def forget_failure(self) -> None:
+    def clear_failure(self) -> None:
         """Something else is wanted: how the last act ended is over."""
         self._failure = ""
 
-    def say(self, words: str) -> None:
+    def show_message(self, words: str) -> None:
         """Say something in passing."""
         self.app.notify(one_line(words), markup=False)
 
@@ -102,11 +102,11 @@ class ActingPage(Page):
         """Change the session itself, where nobody has it open and a person confirms it."""
         from .confirm import ConfirmScreen
 
-        ready = self._ready()
+        ready = self._ready_plan()
         if ready is None:
             return
         if self._in_place is not None:
-            self.say(f"not in place: {self._in_place.why}; {what_to_do(self._in_place)}")
+            self.show_message(f"not in place: {self._in_place.why}; {what_to_do(self._in_place)}")
             return
         what = in_place_words(ready, self.session, self.app.places.folder.projects)
         mode = mode_in_place(ready)
@@ -125,33 +125,33 @@ class ActingPage(Page):
 
         def answer(words: str | None) -> None:
             if words is not None:
-                self.app.acts.ask_client(self.session, words, self._asked)
+                self.app.acts.ask_client(self.session, words, self._client_asked)
                 self.draw_buttons()
 
         self.app.push_screen(AskClientScreen(self.session), answer)
 
-    def _asked(self, found: Outcome | NotDone | Trouble) -> None:
+    def _client_asked(self, found: Outcome | NotDone | Trouble) -> None:
         if self.is_attached:
-            self.plan_soon()
+            self.schedule_plan()
             self.draw_buttons()
 
-    def _ready(self) -> Plan | None:
+    def _ready_plan(self) -> Plan | None:
         """Give the plan that may be carried out; else say why there is none."""
         plan = self.plan
         if self.is_writing:
-            self.say(f"wait: {self.app.acts.running(self.session.session_id)}")
-        elif self.is_old or plan is None:
-            self.say(self.trouble or "wait: the plan is still worked out")
+            self.show_message(f"wait: {self.app.acts.running(self.session.session_id)}")
+        elif self.is_stale or plan is None:
+            self.show_message(self.problem or "wait: the plan is still worked out")
         elif plan.refused:
-            self.say(refusal_words(plan.refused[0]))
+            self.show_message(refusal_words(plan.refused[0]))
         elif not plan.operations:
-            self.say("nothing is on: space takes an operation in")
+            self.show_message("nothing is on: space takes an operation in")
         else:
             return plan
         return None
 
     def _apply(self, mode: Mode) -> None:
-        ready = self._ready()
+        ready = self._ready_plan()
         if ready is None:
             return
         self._stages, self._failure = [], ""
@@ -170,25 +170,25 @@ class ActingPage(Page):
         if not self.is_attached:
             return
         self._stages = []
-        self._looked = False
+        self._in_place_checked = False
         if isinstance(found, Receipt):
             if self.app.screen is self:
                 self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
         else:
             self._failure = "; ".join(getattr(found, "why", None) or (str(found),))
-        self.plan_soon()
+        self.schedule_plan()
         self.draw_buttons()
 
-    def look_again(self) -> None:
+    def recheck_in_place(self) -> None:
         """Look once more where time alone may have changed the answer."""
         if self._in_place is not None and self._in_place.check in _PASSING:
-            self.look_in_place()
+            self.check_in_place()
 
-    def look_in_place(self) -> None:
+    def check_in_place(self) -> None:
         """Look whether the session may be changed itself."""
         if self.is_writing:
             return
-        self._looked = True
+        self._in_place_checked = True
         places, session = self.app.places, self.session
 
         def question(db: sqlite3.Connection) -> Refusal | None:
@@ -215,10 +215,10 @@ class ActingPage(Page):
         running = self.app.acts.running(self.session.session_id)
         self.query_one(ApplyBar).show(
             Standing(
-                can_apply=is_good and not self.is_old,
+                can_apply=is_good and not self.is_stale,
                 in_place=self._in_place,
                 running=running,
                 stages=tuple(self._stages) if running else (),
-                trouble=self.trouble or self._failure,
+                problem=self.problem or self._failure,
             )
         )

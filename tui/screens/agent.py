@@ -81,7 +81,7 @@ class AgentScreen(ReadingScreen):
     def _take_choice(self, found: Injection | Trouble | None) -> None:
         if found is not None and not isinstance(found, Trouble):
             self._choice = found
-            self._detail = replace(self._detail, choice=found)
+            self._detail = replace(self._detail, injection_choice=found)
             self._draw()
 
     def _question(self) -> Callable[[sqlite3.Connection], tuple[Agent, Detail]]:
@@ -101,7 +101,7 @@ class AgentScreen(ReadingScreen):
     def _take(self, found: tuple[Agent, Detail] | Trouble) -> None:
         if not isinstance(found, Trouble):
             self._agent = found[0]
-            self._detail = replace(found[1], choice=self._choice)
+            self._detail = replace(found[1], injection_choice=self._choice)
             self._draw()
 
     def _draw(self) -> None:

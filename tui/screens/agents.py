@@ -184,7 +184,7 @@ class AgentsScreen(Page, Zooming):
 
     @property
     def _agent(self) -> Agent | None:
-        return self.query_one(AgentTreePane).agent if self._tab == "agents" else None
+        return self.query_one(AgentTreePane).marked_agent if self._tab == "agents" else None
 
     # Drawing.
 
@@ -398,10 +398,10 @@ class AgentsScreen(Page, Zooming):
         line = self.query_one(FindingPane).line(key)
         if line is None:
             return
-        if line.found is None:
+        if line.finding is None:
             self._fold(FoldList.Folded(self._pane, key))
             return
-        said = line.found.said[0]
+        said = line.finding.reviews[0]
         gathered = self._gathered[self._standing.scope]
         for agent in gathered.agents:
             if (agent.session_id, agent.agent_id) == (said.session_id, said.agent_id):

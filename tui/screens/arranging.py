@@ -44,7 +44,7 @@ class Arranging(Screen[None]):
 
     app: CtxtopApp
 
-    how: reactive[Arrangement] = reactive(Arrangement())
+    arrangement: reactive[Arrangement] = reactive(Arrangement())
 
     @property
     def marked(self) -> str | None:
@@ -59,13 +59,13 @@ class Arranging(Screen[None]):
     def draw(self) -> None:
         """Draw what has changed."""
 
-    def take_kept(self) -> None:
+    def restore_arrangement(self) -> None:
         """Arrange as at the last time."""
         kept = self.app.kept
-        how = Arrangement(order=Order.named(kept.order), grouped=kept.grouped, pins=kept.pins)
-        self.set_reactive(Arranging.how, how)
+        how = Arrangement(order=Order.from_word(kept.order), grouped=kept.grouped, pins=kept.pins)
+        self.set_reactive(Arranging.arrangement, how)
 
-    def watch_how(self, before: Arrangement, now: Arrangement) -> None:
+    def watch_arrangement(self, before: Arrangement, now: Arrangement) -> None:
         """Draw in the new arrangement, and keep of it what is found again at the next start."""
         self.draw()
         if (before.order, before.grouped, before.pins) != (now.order, now.grouped, now.pins):
@@ -73,27 +73,29 @@ class Arranging(Screen[None]):
 
     def sort_by(self, order: Order) -> None:
         """Sort by this; a second time gives the first order back."""
-        self.how = replace(self.how, order=Order.NEED if order is self.how.order else order)
+        self.arrangement = replace(
+            self.arrangement, order=Order.ATTENTION if order is self.arrangement.order else order
+        )
 
     def action_sort(self) -> None:
         """Sort the sessions in another way."""
-        self.how = replace(self.how, order=self.how.order.next)
+        self.arrangement = replace(self.arrangement, order=self.arrangement.order.next)
 
     def action_group(self) -> None:
         """Put the sessions under their projects, or into one list."""
-        self.how = replace(self.how, grouped=not self.how.grouped)
+        self.arrangement = replace(self.arrangement, grouped=not self.arrangement.grouped)
 
     def action_fold(self, folded: bool) -> None:  # noqa: FBT001 -- an action's argument
         """Fold the project of the marked row, or unfold it."""
-        if self.how.grouped and self.marked_project is not None:
-            self.how = self.how.fold(self.marked_project, folded=folded)
+        if self.arrangement.grouped and self.marked_project is not None:
+            self.arrangement = self.arrangement.with_folded(self.marked_project, folded=folded)
 
     def action_pick(self) -> None:
         """Mark a session together with others, or no longer."""
         if self.marked:
-            self.how = self.how.pick(self.marked)
+            self.arrangement = self.arrangement.toggle_selected(self.marked)
 
     def action_pin(self) -> None:
         """Keep a session on top, or let it go."""
         if self.marked:
-            self.how = self.how.pin(self.marked)
+            self.arrangement = self.arrangement.toggle_pinned(self.marked)

@@ -99,7 +99,7 @@ class CompactScreen(ActingPage):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session, "compact")
-        self._aims = Aims(target=_first_target(session))
+        self._sliders = Aims(target=_first_target(session))
         self._left_out: frozenset[Mark] = frozenset()
         self._planned: Planned | None = None
         self._share: float | None = None
@@ -107,7 +107,7 @@ class CompactScreen(ActingPage):
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out what is asked for, the plan, and what can be done with it."""
-        yield AimsBar(self._aims, self.session.context.window.tokens)
+        yield AimsBar(self._sliders, self.session.context.window.tokens)
         yield Static(id="sums")
         with Container(id="plan"):
             yield OperationPane(id="operations")
@@ -121,7 +121,7 @@ class CompactScreen(ActingPage):
         self.query_one(Rows).focus()
         self._draw()
         self._plan()
-        self.set_interval(LOOK_S, self.look_again)
+        self.set_interval(LOOK_S, self.recheck_in_place)
 
     def on_unmount(self) -> None:
         """Let go of the transcript."""
@@ -130,18 +130,18 @@ class CompactScreen(ActingPage):
     # What is asked for.
 
     @on(AimsBar.Changed)
-    def _aim(self, event: AimsBar.Changed) -> None:
-        self._aims = event.aims
-        self.forget_failure()
-        self.plan_soon()
+    def _change_options(self, event: AimsBar.Changed) -> None:
+        self._sliders = event.sliders
+        self.clear_failure()
+        self.schedule_plan()
 
     def action_level(self, steps: int) -> None:
         """Take more or less, wherever the focus is."""
-        self.query_one(AimsBar).slide("level", steps)
+        self.query_one(AimsBar).move_slider("level", steps)
 
     def action_target(self, steps: int) -> None:
         """Aim at more or less, wherever the focus is."""
-        self.query_one(AimsBar).slide("target", steps)
+        self.query_one(AimsBar).move_slider("target", steps)
 
     # Planning.
 
@@ -155,12 +155,12 @@ class CompactScreen(ActingPage):
             self.rename(known.title, "compact")
         if known.last_activity_at != before.last_activity_at or known.path != before.path:
             self.is_old = True
-            self.plan_soon(REST_S)
+            self.schedule_plan(REST_S)
         if (known.live, known.status) != (before.live, before.status):
-            self.look_in_place()
+            self.check_in_place()
         self._draw()
 
-    def plan_soon(self, seconds: float = SOON_S) -> None:
+    def schedule_plan(self, seconds: float = SOON_S) -> None:
         """Plan as soon as nobody slides any more."""
         self.is_old = True
         if self._timer is not None:
@@ -170,19 +170,19 @@ class CompactScreen(ActingPage):
 
     def _plan(self) -> None:
         if self.is_writing:
-            self.plan_soon(REST_S)
+            self.schedule_plan(REST_S)
             return
         self.is_old = True
-        wish = Wish(self.session, self._aims, self._left_out)
-        self._planner.plan(wish, self._take, self._hear)
+        wish = Wish(self.session, self._sliders, self._left_out)
+        self._planner.plan(wish, self._take_plan, self._show_progress)
         self._draw_sums()
 
-    def _hear(self, share: float) -> None:
+    def _show_progress(self, share: float) -> None:
         if self.is_attached:
             self._share = share
             self._draw_sums()
 
-    def _take(self, found: Planned | Trouble) -> None:
+    def _take_plan(self, found: Planned | Trouble) -> None:
         if not self.is_attached:
             return
         self._share = None
@@ -191,12 +191,12 @@ class CompactScreen(ActingPage):
             self.trouble, self.is_old = "", False
             self.query_one(AimsBar).show_prompts(found.prompts)
             if any(each.check == "changed" for each in found.plan.refused):
-                self.plan_soon(REST_S)
+                self.schedule_plan(REST_S)
         else:
             self.trouble, self.is_old = str(found), True
         self._draw()
-        if not self._looked:
-            self.look_in_place()
+        if not self._in_place_checked:
+            self.check_in_place()
 
     # Operations.
 
@@ -211,23 +211,23 @@ class CompactScreen(ActingPage):
     def action_all(self) -> None:
         """Leave everything out, or take everything in again."""
         if self._planned and self._planned.offered:
-            self._leave_out(all_switched(self._planned))
+            self._set_left_out(all_switched(self._planned))
 
     def _switch_item(self, item: Item) -> None:
         if item.can_switch:
-            self._leave_out(switched(item, self._left_out))
+            self._set_left_out(switched(item, self._left_out))
         elif item.protected:
-            self.say(f"it stays: {item.protected.why}")
+            self.show_message(f"it stays: {item.protected.why}")
         else:
-            self.say("it follows from the others and goes with them")
+            self.show_message("it follows from the others and goes with them")
 
-    def _leave_out(self, left_out: frozenset[Mark]) -> None:
+    def _set_left_out(self, left_out: frozenset[Mark]) -> None:
         self._left_out = left_out
-        self.forget_failure()
+        self.clear_failure()
         planned = self._planned
         if planned is not None:
             # The box answers at once; the sums follow as soon as they are worked out.
-            self._planned = replace(planned, wish=replace(planned.wish, left_out=left_out))
+            self._planned = replace(planned, request=replace(planned.request, left_out=left_out))
         self._plan()
         self._draw()
 
@@ -245,7 +245,7 @@ class CompactScreen(ActingPage):
             change.update("")
         elif item.protected is not None:
             change.update(Content.styled(one_line(f"It stays: {item.protected.why}."), "$quiet"))
-        elif item.is_head:
+        elif item.is_header:
             change.update(_head_words(item))
         else:
             (operation,) = item.operations
@@ -272,7 +272,7 @@ class CompactScreen(ActingPage):
         item = self.query_one(OperationPane).marked
         if item is None or item.protected is not None:
             return
-        if item.is_head:
+        if item.is_header:
             self._switch_item(item)
             return
         (operation,) = item.operations
@@ -302,7 +302,7 @@ class CompactScreen(ActingPage):
             else:
                 show(operation, Content.styled(one_line(str(found)), "$level-warning"))
 
-        self._planner.look(self.session, [operation], SHOWN_CHANGES, take)
+        self._planner.read_changes(self.session, [operation], SHOWN_CHANGES, take)
 
     def action_copy(self) -> None:
         """Copy what the plan would do."""
@@ -329,14 +329,14 @@ class CompactScreen(ActingPage):
             planned.plan if planned else None,
             self.session.context,
             width,
-            is_old=self.is_old,
-            aimed=self._aims.tokens(self.session.context.window.tokens),
+            is_stale=self.is_old,
+            target_tokens=self._sliders.target_tokens(self.session.context.window.tokens),
         )
         self.query_one("#sums", Static).update(drawn)
         pane = self.query_one(OperationPane)
-        pane.border_subtitle = Content(middle(self._state(), max(0, width - 20)))
+        pane.border_subtitle = Content(middle(self._status_text(), max(0, width - 20)))
 
-    def _state(self) -> str:
+    def _status_text(self) -> str:
         if self.is_old and not self.trouble:
             share = "" if self._share is None else f", {self._share:.0%} read"
             return f"it is being worked out{share} …"
@@ -351,7 +351,7 @@ class CompactScreen(ActingPage):
         items = items_of(planned) if planned else []
         count = len(planned.offered) if planned else 0
         left_out = sum(
-            len(each.operations) for each in items if each.box == "[ ]" and not each.is_head
+            len(each.operations) for each in items if each.box == "[ ]" and not each.is_header
         )
         pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"
         pane.show(items)

@@ -109,14 +109,14 @@ class CompareScreen(Page):
         left.show(shown.left)
         right.show(shown.right)
         self._draw_headline()
-        if first and shown.starts:
+        if first and shown.difference_starts:
             self.action_go(1)
 
     def _draw_headline(self) -> None:
         shown = self._shown
         if shown is None:
             return
-        at = f"{self._at + 1} of " if self._at >= 0 and shown.starts else ""
+        at = f"{self._at + 1} of " if self._at >= 0 and shown.difference_starts else ""
         self.query_one("#headline", Static).update(
             Content.styled(f"{at}{shown.headline}", "$foreground")
         )
@@ -137,12 +137,12 @@ class CompareScreen(Page):
     def action_go(self, by: int) -> None:
         """Go to another difference; after the last comes the first."""
         shown = self._shown
-        if shown is None or not shown.starts:
+        if shown is None or not shown.difference_starts:
             return
-        self._at = (self._at + by) % len(shown.starts) if self._at >= 0 or by > 0 else -1
-        self._at = self._at % len(shown.starts)
+        self._at = (self._at + by) % len(shown.difference_starts) if self._at >= 0 or by > 0 else -1
+        self._at = self._at % len(shown.difference_starts)
         for pane in self.sides:
-            pane.go_to_line(shown.starts[self._at])
+            pane.go_to_line(shown.difference_starts[self._at])
         self._draw_headline()
 
     def action_copy(self) -> None:

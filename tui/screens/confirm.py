@@ -52,13 +52,15 @@ class ConfirmScreen(ModalScreen[bool]):
         ),
     ]
 
-    def __init__(self, title: str, what: Content, action: str, safe: str = LEAVE) -> None:
+    def __init__(
+        self, title: str, what: Content, action_label: str, cancel_label: str = LEAVE
+    ) -> None:
         """Ask with `what` will happen; `action` names it on the button that does it."""
         super().__init__()
         self._title: Final = title
         self._what: Final = what
-        self._action: Final = action
-        self._safe: Final = safe
+        self._action: Final = action_label
+        self._safe: Final = cancel_label
 
     def compose(self) -> ComposeResult:
         """Lay out the words above two buttons."""

@@ -34,11 +34,11 @@ class FilteredPage(Page):
         """Draw what matches, where the page is there already."""
 
     @property
-    def is_narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         """Something keeps a part of the list from being shown."""
         return bool(self.words)
 
-    def widen(self) -> None:
+    def clear_filters(self) -> None:
         """Show all."""
         self.words = ""
 
@@ -48,8 +48,8 @@ class FilteredPage(Page):
 
     def action_leave(self) -> None:
         """Show all again, then go back."""
-        if self.is_narrowed:
-            self.widen()
+        if self.is_filtered:
+            self.clear_filters()
             self._leave_bar()
         else:
             super().action_leave()

@@ -95,7 +95,7 @@ class FleetScreen(Arranging, Zooming):
         """Say what is going on before anything was read."""
         self.query_one(SessionPane).empty = "reading what Claude Code has written …"
         self.add_class("-lower-agents")
-        self.take_kept()
+        self.restore_arrangement()
         self.set_interval(AGES_S, self._tick)
         self.query_one(SessionPane).rows.focus()
         self._draw_status()
@@ -131,10 +131,12 @@ class FleetScreen(Arranging, Zooming):
         shown = self._view
         if self.paused:
             self._waiting = view
-            if shown is None or shown.wish == view.wish:
+            if shown is None or shown.request == view.request:
                 return
             # Another session was marked, or another word searched for.
-            view = replace(shown, agents=view.agents, summaries=view.summaries, wish=view.wish)
+            view = replace(
+                shown, agents=view.agents, summaries=view.summaries, request=view.request
+            )
         self._view = view
         if view.scanned:
             self._scan = ""
@@ -149,12 +151,12 @@ class FleetScreen(Arranging, Zooming):
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far a scan has come; a short one is not worth a word."""
-        done = progress.files >= progress.files_in_all
-        share = progress.bytes / progress.bytes_in_all if progress.bytes_in_all else 0.0
+        done = progress.files_read >= progress.files_total
+        share = progress.bytes_read / progress.bytes_total if progress.bytes_total else 0.0
         self._scan = (
             ""
             if done
-            else f"reading {progress.files} of {progress.files_in_all} files, {share:.0%}"
+            else f"reading {progress.files_read} of {progress.files_total} files, {share:.0%}"
         )
         self._draw_status()
 
@@ -186,7 +188,15 @@ class FleetScreen(Arranging, Zooming):
         if view is None or not self.is_attached or self._is_covered:
             return
         lower = self.query_one(LowerPanes)
-        look = view, self.how, self.search, self._ages_at, self.classes, self._rooms(), self.marked
+        look = (
+            view,
+            self.arrangement,
+            self.search,
+            self._ages_at,
+            self.classes,
+            self._rooms(),
+            self.marked,
+        )
         if look != self._drawn:
             self._draw_sessions(view)
             lower.show_session(self._session(self.marked), view, self._ages_at)
@@ -212,8 +222,8 @@ class FleetScreen(Arranging, Zooming):
         return tuple(pane.room for pane in self.query(RowList))
 
     def _draw_sessions(self, view: View) -> None:
-        pane, how = self.query_one(SessionPane), self.how
-        self.query_one(FilterBar).tell(how.filter.wrong)
+        pane, how = self.query_one(SessionPane), self.arrangement
+        self.query_one(FilterBar).tell(how.filter.error)
         marked = pane.session_id
         asked = how, self._ages_at if how.filter.tests else 0
         if view.sessions is not self._arranged_of or asked != self._asked:
@@ -229,7 +239,7 @@ class FleetScreen(Arranging, Zooming):
     def _draw_status(self) -> None:
         if not self.is_attached:
             return
-        notes = notes_of(self.how, len(self._arranged.sessions))
+        notes = notes_of(self.arrangement, len(self._arranged.sessions))
         view = self._view
         if self.size.width < SMALL[0] or self.size.height < SMALL[1]:
             # Where there is no room for both, how to see the rest is worth more than a count.
@@ -275,7 +285,7 @@ class FleetScreen(Arranging, Zooming):
             return
         view = self._view
         bar.open(
-            self.how.words,
+            self.arrangement.filter_text,
             "words !not level:high+ model:opus project:shop is:waiting broke: >80%",
             choices_of(view.sessions if view else ()),
         )
@@ -299,10 +309,10 @@ class FleetScreen(Arranging, Zooming):
             self.zoom(None)
         elif self._pane == "summaries" and self.search:
             self.search = ""
-        elif self._pane == "sessions" and self.how.words:
-            self.how = self.how.asking("")
-        elif self._pane == "sessions" and self.how.picked:
-            self.how = replace(self.how, picked=frozenset())
+        elif self._pane == "sessions" and self.arrangement.filter_text:
+            self.arrangement = self.arrangement.with_filter("")
+        elif self._pane == "sessions" and self.arrangement.selected:
+            self.arrangement = replace(self.arrangement, selected=frozenset())
         elif self._pane != "sessions":
             self.action_pane("sessions")
         self._hide_empty_bar()
@@ -313,7 +323,7 @@ class FleetScreen(Arranging, Zooming):
         if self._pane == "sessions":
             self._copy_ids()
         elif key is not None:
-            text, what = self.query_one(LowerPanes).to_copy(self._pane, key)
+            text, what = self.query_one(LowerPanes).copy_text(self._pane, key)
             if text:
                 self.app.copy(text, what)
             elif self.marked:
@@ -321,7 +331,7 @@ class FleetScreen(Arranging, Zooming):
 
     def _copy_ids(self) -> None:
         shown = [session.session_id for session in self._arranged.sessions]
-        picked = [name for name in shown if name in self.how.picked]
+        picked = [name for name in shown if name in self.arrangement.selected]
         names = picked or ([self.marked] if self.marked else [])
         if names:
             what = f"session id {names[0]}" if len(names) == 1 else f"{len(names)} session ids"
@@ -344,7 +354,9 @@ class FleetScreen(Arranging, Zooming):
             self.draw()
             pane.rows.highlighted = first_new
         elif isinstance(pane, SessionPane) and pane.project is not None:
-            self.how = self.how.fold(pane.project, folded=pane.project not in self.how.folded)
+            self.arrangement = self.arrangement.with_folded(
+                pane.project, folded=pane.project not in self.arrangement.folded
+            )
         elif pane.id in {"sessions", "fills"} or event.key == LEADER:
             session = self._session(self.marked)
             if session:
@@ -364,13 +376,13 @@ class FleetScreen(Arranging, Zooming):
         if order is not None:
             self.sort_by(order)
 
-    @on(FillPane.Asked)
-    def _look_into(self, event: FillPane.Asked) -> None:
+    @on(FillPane.CompositionRequested)
+    def _look_into(self, event: FillPane.CompositionRequested) -> None:
         session, projects = event.session, self.app.places.folder.projects
 
         def take(found: Composition | Trouble) -> None:
             if self.is_attached:
-                self.query_one(FillPane).take(session, found)
+                self.query_one(FillPane).show_composition(session, found)
 
         self.app.feed.lookup.ask(lambda db: compose(db, projects, session.session_id), take)
 
@@ -379,7 +391,7 @@ class FleetScreen(Arranging, Zooming):
         if self._pane == "summaries":
             self.search = one_line(event.words)
         else:
-            self.how = self.how.asking(one_line(event.words))
+            self.arrangement = self.arrangement.with_filter(one_line(event.words))
 
     @on(FilterBar.Left)
     def _leave_bar(self) -> None:
@@ -392,11 +404,11 @@ class FleetScreen(Arranging, Zooming):
         if self._pane == "summaries":
             self.search = ""
         else:
-            self.how = self.how.asking("")
+            self.arrangement = self.arrangement.with_filter("")
         self._leave_bar()
 
     def _hide_empty_bar(self) -> None:
-        words = self.search if self._pane == "summaries" else self.how.words
+        words = self.search if self._pane == "summaries" else self.arrangement.filter_text
         if not words:
             self.query_one(FilterBar).display = False
 

@@ -100,7 +100,7 @@ class LensScreen(Page):
         self.look_up(lambda db: _halves(db, projects, row), self._take)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """What was kept is shown, or why not."""
         return self._note != KEPT_LATER
 
@@ -156,7 +156,7 @@ class LensScreen(Page):
         if thing is None:
             return
         where = "" if thing.line is None else f"line {thing.line} of the transcript"
-        said = "kept" if thing.is_kept else "forgotten"
+        said = "kept" if thing.is_retained else "forgotten"
         self._read(lines(heading(said), Content(thing.text), quiet(where)))
 
     def action_rows(self) -> None:

@@ -131,7 +131,7 @@ class LogScreen(FilteredPage):
 
     def _draw_title(self, shown: int, in_all: int) -> None:
         count = f"{shown:,} of {in_all:,}" if shown != in_all else f"{in_all:,}"
-        parts = [self.least.words, f"/{self.words}" if self.words else ""]
+        parts = [self.least.label, f"/{self.words}" if self.words else ""]
         if self.paused:
             parts.append("paused: p goes on")
         else:
@@ -158,13 +158,13 @@ class LogScreen(FilteredPage):
             self.app.copy(whole(entry).plain, "the entry")
 
     @property
-    def is_narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         """Words or a level keep entries from being shown."""
-        return super().is_narrowed or self.least is not Least.ALL
+        return super().is_filtered or self.least is not Least.ALL
 
-    def widen(self) -> None:
+    def clear_filters(self) -> None:
         """Show all."""
-        super().widen()
+        super().clear_filters()
         self.least = Least.ALL
 
     @on(RowList.Opened)

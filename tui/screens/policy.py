@@ -135,7 +135,7 @@ class PolicyScreen(FilteredPage):
         if picture is None:
             pane.empty = self._trouble or EMPTY
             return
-        found = select(picture.policy, self.words, changed=self.chosen)
+        found = select(picture.policy, self.words, chosen_only=self.chosen)
         self._shown = {each.key.name: each for each in found}
         pane.empty = self._empty_words()
         layout = lay_out(width)
@@ -179,8 +179,8 @@ class PolicyScreen(FilteredPage):
         preset = picture.policy.preset
         title = Content(f"Policy {of} · preset {preset} · {count} {SIGN} set")
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
-        if picture.last is not None:
-            parts.append(f"u takes {picture.last.key} back")
+        if picture.last_change is not None:
+            parts.append(f"u takes {picture.last_change.key} back")
         self._list.name_border(title, Content(" · ".join(each for each in parts if each)))
 
     # What a person does.
@@ -208,13 +208,13 @@ class PolicyScreen(FilteredPage):
             self.app.copy(one_line(said), found.key.name)
 
     @property
-    def is_narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         """Words or what was set keep values from being shown."""
-        return super().is_narrowed or self.chosen
+        return super().is_filtered or self.chosen
 
-    def widen(self) -> None:
+    def clear_filters(self) -> None:
         """Show everything."""
-        super().widen()
+        super().clear_filters()
         self.chosen = False
 
     @on(RowList.Opened)
@@ -226,14 +226,14 @@ class PolicyScreen(FilteredPage):
             self._folded ^= {event.key.removeprefix(HEADING)}
             self.draw()
         elif found:
-            PolicyChange(self.app, self._folder, self._look_again).begin(found)
+            PolicyChange(self.app, self._folder, self._look_again).edit(found)
 
     def action_back(self) -> None:
         """Take the newest change of a file back, after a look at it."""
         from .policy_change import PolicyChange
 
-        last = self._picture.last if self._picture else None
-        PolicyChange(self.app, self._folder, self._look_again).begin_back(last)
+        last = self._picture.last_change if self._picture else None
+        PolicyChange(self.app, self._folder, self._look_again).undo_last(last)
 
     def _look_again(self) -> None:
         if self.is_attached:

@@ -35,45 +35,45 @@ class PolicyChange:
         self._files: Final = files_of(app.places.policy, folder)
         self._done: Final = done
 
-    def begin(self, found: Resolved) -> None:
+    def edit(self, found: Resolved) -> None:
         """Let a person type another value."""
         why = why_fixed(found)
         if why or not self._files:
-            self._refuse(why or "this run has no file for what you set")
+            self._show_refusal(why or "this run has no file for what you set")
             return
         self._app.push_screen(ValueScreen(found, self._files), partial(self._plan, found.key.name))
 
-    def begin_back(self, last: Written | None) -> None:
+    def undo_last(self, last: Written | None) -> None:
         """Work out how the newest change is taken back."""
         if last is None:
-            self._refuse("nothing was changed here that could be taken back")
+            self._show_refusal("nothing was changed here that could be taken back")
             return
         roots = roots_of(last, self._files)
-        back = partial(self._changes.take_back, last)
+        back = partial(self._changes.undo, last)
         self._app.works.do(
-            partial(attempted, partial(self._changes.plan_back, last, roots)),
-            partial(self._ask, "Take it back", back),
+            partial(attempted, partial(self._changes.plan_undo, last, roots)),
+            partial(self._confirm, "Take it back", back),
         )
 
     def _plan(self, key: str, wish: Wish | None) -> None:
         if wish is not None:
             self._app.works.do(
                 partial(attempted, partial(plan, wish.file, key, wish.value)),
-                partial(self._ask, "Write the file", self._changes.make),
+                partial(self._confirm, "Write the file", self._changes.apply),
             )
 
-    def _ask(
+    def _confirm(
         self,
         action: str,
         write: Callable[[Change], None],
         found: Change | Refused | Trouble,
     ) -> None:
         if not isinstance(found, Change):
-            self._refuse(found.words if isinstance(found, Refused) else str(found))
+            self._show_refusal(found.message if isinstance(found, Refused) else str(found))
             return
         path = str(found.file.path)
         if found.is_empty:
-            self._refuse(f"{path} says so already: nothing is written")
+            self._show_refusal(f"{path} says so already: nothing is written")
             return
         what = difference_lines(path, difference(found))
         self._app.push_screen(
@@ -84,19 +84,19 @@ class PolicyChange:
         if yes:
             self._app.works.do(
                 partial(attempted, partial(make_change, self._app.places.policy, change, write)),
-                partial(self._end, change),
+                partial(self._finish, change),
             )
 
-    def _end(self, change: Change, found: Refused | Trouble | None) -> None:
+    def _finish(self, change: Change, found: Refused | Trouble | None) -> None:
         if found is not None:
-            self._refuse(found.words if isinstance(found, Refused) else str(found))
+            self._show_refusal(found.message if isinstance(found, Refused) else str(found))
             return
         self._app.feed.look_at_policy()
         words = f"{change.key} in {one_line(str(change.file.path))}"
         self._app.notify(words, title="the policy was changed", markup=False)
         self._done()
 
-    def _refuse(self, why: str) -> None:
+    def _show_refusal(self, why: str) -> None:
         words = one_line(why)
         self._app.notify(
             words, title="nothing was changed", severity="warning", timeout=TOLD_S, markup=False

@@ -55,7 +55,7 @@ class ReceiptsScreen(FilteredPage):
         super().__init__("receipts")
         self._actions: list[Action] = []
         self._seen: tuple[object, ...] | None = None
-        self._said: dict[str, str] = {}
+        self._check_results: dict[str, str] = {}
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the list."""
@@ -116,7 +116,7 @@ class ReceiptsScreen(FilteredPage):
         if action is None:
             return
         if action.receipt_id is None:
-            self.app.notify(one_line(f"{action.what}; {action.why_not}"), markup=False)
+            self.app.notify(one_line(f"{action.what}; {action.undo_obstacle}"), markup=False)
             return
         self.app.push_screen(ReceiptScreen(action.receipt_id, self._title(action)))
 
@@ -126,7 +126,7 @@ class ReceiptsScreen(FilteredPage):
         if action is None:
             return
         if action.receipt_id is None:
-            why = action.why_not or "there is nothing to take back"
+            why = action.undo_obstacle or "there is nothing to take back"
             self.app.notify(one_line(why), title="cannot be undone", markup=False)
             return
         store, receipt_id = self.app.places.store, action.receipt_id
@@ -147,7 +147,7 @@ class ReceiptsScreen(FilteredPage):
 
     def _undone(self, found: Undone | NotDone | Trouble) -> None:
         del found
-        self._said = {}
+        self._check_results = {}
         self._seen = None
         if self.is_attached:
             self._look()
@@ -167,7 +167,7 @@ class ReceiptsScreen(FilteredPage):
 
     def _take_checks(self, found: dict[str, str] | Trouble) -> None:
         if isinstance(found, dict):
-            self._said = found
+            self._check_results = found
             bad = sum(said != "ok" for said in found.values())
             self.app.notify(f"{len(found)} receipts were tried out, {bad} cannot be undone")
         else:
@@ -209,7 +209,7 @@ class ReceiptsScreen(FilteredPage):
                     action_line(
                         each,
                         titles.get(each.session_id or "", (each.session_id or "–")[:8]),
-                        self._said.get(each.receipt_id or ""),
+                        self._check_results.get(each.receipt_id or ""),
                         now,
                         pane.room,
                     ),
@@ -219,6 +219,6 @@ class ReceiptsScreen(FilteredPage):
         )
         count = len(self._actions)
         pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
-        freed = sum(each.tokens or 0 for each in shown if each.why_not is None)
+        freed = sum(each.freed_tokens or 0 for each in shown if each.undo_obstacle is None)
         stands = f"≈ {tokens(freed)} tokens freed by what stands" if freed else ""
         pane.border_subtitle = Content(f"/{self.words}" if self.words else stands)

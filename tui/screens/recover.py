@@ -47,7 +47,7 @@ class RecoverScreen(Page):
         self._session = session
         self._confirmed: frozenset[Step] = frozenset()
         self._recovery: Recovery | None = None
-        self._words = BEING_READ
+        self._message = BEING_READ
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the steps above the buttons."""
@@ -80,7 +80,7 @@ class RecoverScreen(Page):
 
             return plan_or_why(db, places, session, confirmed)
 
-        self._words = BEING_READ
+        self._message = BEING_READ
         self._draw()
         self.look_up(question, self._take)
 
@@ -88,10 +88,10 @@ class RecoverScreen(Page):
         from ...collectors.recovering import Recovery
 
         if isinstance(found, Recovery):
-            self._recovery, self._words = found, ""
+            self._recovery, self._message = found, ""
         else:
             self._recovery = None
-            self._words = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._message = "; ".join(getattr(found, "why", None) or (str(found),))
         self._draw()
 
     # What a person does.
@@ -106,14 +106,14 @@ class RecoverScreen(Page):
         """Allow the step that asks first, once a person has read what it loses."""
         from .confirm import ConfirmScreen
 
-        step = self._asking
+        step = self._step_to_confirm
         if step is None:
             self.app.notify("no step asks first", markup=False)
             return
         why = next(
-            each.missing.why
-            for each in (self._recovery.choice.tried if self._recovery else ())
-            if each.step is step and each.missing
+            each.insufficient.why
+            for each in (self._recovery.choice.proposals if self._recovery else ())
+            if each.step is step and each.insufficient
         )
         what = (
             f"{middle(self._session.title, 60)}: the step “{step}” loses something: {why}.\n\n"
@@ -132,7 +132,7 @@ class RecoverScreen(Page):
         if self._recovery is None or self._recovery.choice.plan is None:
             self.app.notify("no step suffices yet", markup=False)
             return
-        self.app.acts.mend(self._session, self._confirmed, self._mended)
+        self.app.acts.recover(self._session, self._confirmed, self._mended)
         self._draw()
 
     def _mended(self, found: tuple[Recovery, Resumed | None] | NotDone | Trouble) -> None:
@@ -146,7 +146,7 @@ class RecoverScreen(Page):
                 self.app.push_screen(ReceiptScreen(receipt.receipt_id, self._session.title, 0))
             self._plan()
         else:
-            self._words = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._message = "; ".join(getattr(found, "why", None) or (str(found),))
             self._draw()
 
     def action_copy(self) -> None:
@@ -156,15 +156,20 @@ class RecoverScreen(Page):
     # Drawing.
 
     @property
-    def _asking(self) -> Step | None:
-        tried = self._recovery.choice.tried if self._recovery else ()
+    def _step_to_confirm(self) -> Step | None:
+        tried = self._recovery.choice.proposals if self._recovery else ()
         return next(
-            (each.step for each in tried if each.missing and each.missing.check == "confirm"), None
+            (
+                each.step
+                for each in tried
+                if each.insufficient and each.insufficient.check == "confirm"
+            ),
+            None,
         )
 
     def _content(self) -> Content:
         running = self.app.acts.running(self._session.session_id)
-        words = f"{running} …" if running else self._words
+        words = f"{running} …" if running else self._message
         width = max(0, self.size.width - 6)
         said = Content.styled(one_line(words), "$level-warning" if words else "")
         if self._recovery is None:
@@ -181,9 +186,9 @@ class RecoverScreen(Page):
         can = recovery is not None and recovery.choice.plan is not None and is_idle
         self.query_one("#mend", Button).disabled = not can
         allow = self.query_one("#allow", Button)
-        allow.display = self._asking is not None
-        if self._asking is not None:
-            allow.label = Content(f"Allow {self._asking}")
+        allow.display = self._step_to_confirm is not None
+        if self._step_to_confirm is not None:
+            allow.label = Content(f"Allow {self._step_to_confirm}")
 
     def on_resize(self) -> None:
         """Draw for the new width."""

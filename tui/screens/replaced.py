@@ -137,18 +137,18 @@ class ReplacedScreen(Page):
         if not isinstance(laid, Shown):
             return
         self._shown = laid
-        self.query_one("#things", TextPane).show(laid.things)
-        self.query_one("#turns", TextPane).show(laid.turns)
+        self.query_one("#things", TextPane).show(laid.item_lines)
+        self.query_one("#turns", TextPane).show(laid.turn_lines)
 
     def action_go(self, by: int) -> None:
         """Go to another thing that is left out."""
         laid = self._shown
-        if laid is None or not laid.lost:
+        if laid is None or not laid.lost_starts:
             return
-        self._at = (self._at + by) % len(laid.lost) if self._at >= 0 or by > 0 else -1
-        self._at %= len(laid.lost)
+        self._at = (self._at + by) % len(laid.lost_starts) if self._at >= 0 or by > 0 else -1
+        self._at %= len(laid.lost_starts)
         pane = self.query_one("#things", TextPane)
-        pane.go_to(pane.line_passage(laid.lost[self._at]))
+        pane.go_to(pane.line_passage(laid.lost_starts[self._at]))
 
     def action_only(self) -> None:
         """Show only what is left out, or all things again."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ...collectors.folder import Trouble
     from ...core.agents import Agent
-    from ...core.composition import Item
+    from ...core.composition import ContextItem
     from ...core.sessions import Session
     from ...core.timeline import Timeline, Turn
     from ..view import View
@@ -58,7 +58,7 @@ class SessionScreen(Page):
         (50, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
-        *timeline_keys("timeline", first=True),
+        *timeline_keys("timeline", priority=True),
         *(
             Binding(
                 str(place),
@@ -105,7 +105,7 @@ class SessionScreen(Page):
         self._moments: Final = Moments()
         self._last: Moment | None = None
         """The moment that was shown last: rows stay while others are looked up."""
-        self._part = Section.FILLS
+        self._part = Section.BREAKDOWN
         self._keys: list[str] = []
         """Of the rows that are shown, in their order."""
         self._places: Final[dict[Section, tuple[str | None, float]]] = {}
@@ -134,7 +134,7 @@ class SessionScreen(Page):
         self._read()
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """All that was asked for is shown."""
         return (
             self._known is not None
@@ -145,17 +145,17 @@ class SessionScreen(Page):
         )
 
     @property
-    def known(self) -> Known:
+    def details(self) -> Known:
         """What the store has."""
         return self._known or Known()
 
     @property
-    def part(self) -> Section:
+    def tab(self) -> Section:
         """The part that is open."""
         return self._part
 
     @property
-    def moment(self) -> Moment | None:
+    def turn_details(self) -> Moment | None:
         """What is known of the turn that is looked at; of the one before while it is looked up.
 
         None where nothing was looked up yet.
@@ -167,7 +167,7 @@ class SessionScreen(Page):
     def show_view(self, view: View) -> None:
         """Ask again where the session has changed."""
         found = next((each for each in view.sessions if each.session_id == self.session_id), None)
-        agents = view.agents if view.wish.session_id == self.session_id else self._agents
+        agents = view.agents if view.request.session_id == self.session_id else self._agents
         if found is None or (found == self._session and agents == self._agents):
             return
         grown = found.last_activity_at != self._session.last_activity_at
@@ -182,7 +182,7 @@ class SessionScreen(Page):
         session, before, known = self._session, self._timeline, self._known
         owner, policies = (session.session_id, None), self.app.feed.policies
         failed = frozenset(
-            each.agent_id for each in self._agents if each.ruling and each.ruling.failed
+            each.agent_id for each in self._agents if each.compliance and each.compliance.failed
         )
         self.ask(
             lambda db: (
@@ -240,7 +240,7 @@ class SessionScreen(Page):
 
     def _take_moment(self, past: Turn | None, found: Moment | Trouble) -> None:
         self._is_asking = False
-        self._moments.keep(past, found if isinstance(found, Moment) else Moment(trouble=str(found)))
+        self._moments.put(past, found if isinstance(found, Moment) else Moment(problem=str(found)))
         self.draw()
         # Meanwhile another turn may be looked at.
         self._look_up()
@@ -308,8 +308,8 @@ class SessionScreen(Page):
     def _shown(self) -> sections.Shown:
         return sections.Shown(
             session=self._session,
-            known=self.known,
-            moment=self.moment,
+            details=self.details,
+            moment=self.turn_details,
             is_past=self._past is not None,
             now_ms=self.app.now_ms(),
         )
@@ -364,7 +364,7 @@ class SessionScreen(Page):
     def _open(self, event: RowList.Opened) -> None:
         """Show more of the marked row, which is another thing in each part."""
         shown = self._shown()
-        if self._part is Section.FILLS and shown.composition is not None:
+        if self._part is Section.BREAKDOWN and shown.composition is not None:
             key = first_item_of(shown.composition, category_of(event.key))
             if key is not None:
                 self._open_part(Section.ITEMS, key)
@@ -380,7 +380,7 @@ class SessionScreen(Page):
 
         item = self._item
         if self._part is Section.ITEMS and item is not None:
-            content, name = item_detail(item, self._text_of(item)), item.what
+            content, name = item_detail(item, self._text_of(item)), item.name
         else:
             width = self.size.width
             content, name = sections.detail(self._part, self._shown(), key, width), str(self._part)
@@ -390,31 +390,33 @@ class SessionScreen(Page):
     def _open_lens(self, key: str) -> None:
         from .lens import LensScreen
 
-        found = compaction_of(self.known, key)
+        found = compaction_of(self.details, key)
         if found is not None:
             row, told = found
-            asked = steered_of(self.known, key)
+            asked = steered_of(self.details, key)
             self.app.push_screen(LensScreen(self._session, row, told, asked))
 
     def _go_to_warning(self, key: str) -> None:
-        one, timeline = warning_of(self.known.warnings, key), self._graph.timeline
+        one, timeline = warning_of(self.details.warnings, key), self._graph.timeline
         if one is None or timeline is None:
             return
         point = one.warning.point
-        place = next((n for n, turn in enumerate(timeline.turns) if turn.mark == point.mark), None)
+        place = next(
+            (n for n, turn in enumerate(timeline.turns) if turn.message_id == point.mark), None
+        )
         if place is not None:
-            self._graph.look(place)
+            self._graph.move_to(place)
 
     # The largest items' texts.
 
     @property
-    def _item(self) -> Item | None:
-        moment, key = self.moment, self._rows.key
+    def _item(self) -> ContextItem | None:
+        moment, key = self.turn_details, self._rows.key
         if moment is None or moment.composition is None or key is None:
             return None
         return item_of(moment.composition, key)
 
-    def _text_of(self, item: Item) -> str:
+    def _text_of(self, item: ContextItem) -> str:
         if item.line is None:
             return ""
         found = self._texts.get(item.line)

@@ -130,7 +130,7 @@ class SummariesScreen(QuickPage, Zooming):
         came = mark[:2]
         if came != self._mark or self._listing is None:
             self._mark = came
-            self._rulings.doubt()
+            self._rulings.invalidate()
             self._list_asker.want(None)
 
     def _ask_list(self, _: None, take: Callable[[Listing | Trouble], None]) -> None:
@@ -146,8 +146,8 @@ class SummariesScreen(QuickPage, Zooming):
             self.say_trouble(str(listing))
             return
         before, self._listing = self._listing, listing
-        if before is None or before.wanted.words != listing.wanted.words:
-            self.rows.forget()
+        if before is None or before.query.query != listing.query.query:
+            self.rows.clear_previews()
         self.rows.show(listing.found.places, self.app.now_ms())
         self._draw_chips()
         self._draw_count(listing)
@@ -165,11 +165,11 @@ class SummariesScreen(QuickPage, Zooming):
     def _draw_count(self, listing: Listing) -> None:
         count = len(listing.found.places)
         more = "more than " if listing.found.is_cut else ""
-        marked = f" · {len(self.rows.marks)} marked" if self.rows.marks else ""
+        marked = f" · {len(self.rows.selected)} marked" if self.rows.selected else ""
         self.query_one("#count", Static).update(f"{more}{count:,}{marked}")
         notes = self.query_one("#notes", Static)
-        notes.display = bool(listing.found.search.notes)
-        notes.update(one_line(" · ".join(listing.found.search.notes)))
+        notes.display = bool(listing.found.search.problems)
+        notes.update(one_line(" · ".join(listing.found.search.problems)))
         self.query_one("#list-pane").border_subtitle = (
             Content(f"/{one_line(self._words)}") if self._words else ""
         )
@@ -183,8 +183,8 @@ class SummariesScreen(QuickPage, Zooming):
 
     # What the list asks for.
 
-    @on(SummaryList.Missing)
-    def _fill_rows(self, event: SummaryList.Missing) -> None:
+    @on(SummaryList.PreviewsMissing)
+    def _fill_rows(self, event: SummaryList.PreviewsMissing) -> None:
         self._read_heads(event.ids)
 
     def _read_heads(self, ids: list[int]) -> None:
@@ -197,9 +197,9 @@ class SummariesScreen(QuickPage, Zooming):
         if self._listing is None or search != self._listing.found.search:
             # Another word was searched for meanwhile.
             return
-        self.rows.take(heads)
+        self.rows.add_previews(heads)
         agents = {each.session_id for each in heads if each.agent_id}
-        self._rulings.ask(agents, tuple(self._sessions.values()), self.app.feed.policies)
+        self._rulings.request(agents, tuple(self._sessions.values()), self.app.feed.policies)
 
     def _show_rulings(self) -> None:
         self.rows.redraw()
@@ -213,11 +213,11 @@ class SummariesScreen(QuickPage, Zooming):
         return f"{one_line(session.title)} · {one_line(session.project)}"
 
     def _verdict(self, session_id: str, agent_id: str | None) -> Verdict | None:
-        ruling = self._rulings.of(session_id, agent_id)
+        ruling = self._rulings.get(session_id, agent_id)
         return ruling.verdict if ruling else None
 
     def _known(self, row: SummaryRow) -> Known:
-        ruling = self._rulings.of(row.session_id, row.agent_id)
+        ruling = self._rulings.get(row.session_id, row.agent_id)
         plan = next((each for each in self.plans if each.row.summary_id == row.summary_id), None)
         return Known(self._where(row.session_id), ruling, plan)
 
@@ -246,7 +246,7 @@ class SummariesScreen(QuickPage, Zooming):
 
     @on(SummaryList.Opened)
     def _open(self, event: SummaryList.Opened) -> None:
-        if len(self.rows.marks) == TOGETHER and event.summary_id in self.rows.marks:
+        if len(self.rows.selected) == TOGETHER and event.summary_id in self.rows.selected:
             self.action_compare()
             return
         self._with_rows([event.summary_id], self._open_row)
@@ -307,7 +307,7 @@ class SummariesScreen(QuickPage, Zooming):
     def _leave_chips(self) -> None:
         self.rows.focus()
 
-    @on(SummaryList.MarksChanged)
+    @on(SummaryList.SelectionChanged)
     def _count_marks(self) -> None:
         if self._listing is not None:
             self._draw_count(self._listing)
@@ -316,12 +316,12 @@ class SummariesScreen(QuickPage, Zooming):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to compare where two are marked."""
         if action == "compare" and self.is_mounted:
-            return len(self.rows.marks) == TOGETHER
+            return len(self.rows.selected) == TOGETHER
         return True
 
     def action_hit(self, by: int) -> None:
         """Go to another hit in the text."""
-        self.reader.go(by)
+        self.reader.go_to_hit(by)
 
     def action_compare(self) -> None:
         """Show the two that are marked beside each other."""
@@ -334,7 +334,7 @@ class SummariesScreen(QuickPage, Zooming):
                 known = self._known(one), self._known(other)
                 self.app.push_screen(CompareScreen((one, other), known, crumbs=(CRUMB,)))
 
-        self._with_rows(list(self.rows.marks), compare)
+        self._with_rows(list(self.rows.selected), compare)
 
     def action_replaced(self) -> None:
         """Show what the summary with the cursor stands for."""
@@ -360,11 +360,11 @@ class SummariesScreen(QuickPage, Zooming):
             return
         where = {each: self._where(each) for each in self._sessions}
         many = many_choices(
-            tuple(self.rows.marks), self.rows.ids, self.plans, where, self.app.places.store
+            tuple(self.rows.selected), self.rows.ids, self.plans, where, self.app.places.store
         )
         one = one_choice(self._row, where)
         # Who has marked some means those.
-        choices = (many[0], one, *many[1:]) if self.rows.marks else (one, *many)
+        choices = (many[0], one, *many[1:]) if self.rows.selected else (one, *many)
         self.app.push_screen(ExportScreen(NAME, choices, NAME, self.app.now_ms()))
 
     def action_zoom(self) -> None:
@@ -394,7 +394,7 @@ class SummariesScreen(QuickPage, Zooming):
         elif self._chosen != Chosen():
             self._chosen = Chosen()
             self._list_asker.want(None)
-        elif self.rows.marks:
-            self.rows.clear_marks()
+        elif self.rows.selected:
+            self.rows.clear_selection()
         else:
             self.action_leave()

@@ -96,12 +96,12 @@ class SummaryScreen(ReadingScreen):
     def _take_rulings(self, found: dict[AgentKey, Ruling | None] | Trouble) -> None:
         if isinstance(found, dict) and self._row.agent_id is not None:
             ruling = found.get((self._row.session_id, self._row.agent_id))
-            self._known = Known(self._known.where, ruling, self._known.plan)
+            self._known = Known(self._known.session_label, ruling, self._known.plan)
             self.reader.show_facts(self._known, self.app.now_ms())
 
     def action_hit(self, by: int) -> None:
         """Go to another hit in the text."""
-        self.reader.go(by)
+        self.reader.go_to_hit(by)
 
     def action_replaced(self) -> None:
         """Show what it stands for."""
@@ -116,5 +116,5 @@ class SummaryScreen(ReadingScreen):
         from ..summary_choices import NAME, one_choice
         from .export import ExportScreen
 
-        choice = one_choice(self._row, {self._row.session_id: self._known.where})
+        choice = one_choice(self._row, {self._row.session_id: self._known.session_label})
         self.app.push_screen(ExportScreen(NAME, (choice,), NAME, self.app.now_ms()))

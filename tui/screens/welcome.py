@@ -82,23 +82,23 @@ class WelcomeScreen(Screen[None]):
 
     def _ask(self, found: Offer | Trouble | str) -> None:
         if not isinstance(found, Offer):
-            self._tell(str(found))
+            self._notify(str(found))
             return
-        lines = [Content(found.summary), Content(""), *(_line(each) for each in found.difference)]
+        lines = [Content(found.summary), Content(""), *(_line(each) for each in found.diff)]
         question = ConfirmScreen(ASK, Content("\n").join(lines), "Install it")
         self.app.push_screen(question, lambda agreed: self._install(found) if agreed else None)
 
     def _install(self, offer: Offer) -> None:
         places = self.app.places
-        self.app.works.do(lambda: install(offer, places), self._tell_installed)
+        self.app.works.do(lambda: install(offer, places), self._notify_installed)
 
-    def _tell_installed(self, found: str | Trouble) -> None:
+    def _notify_installed(self, found: str | Trouble) -> None:
         if isinstance(found, Trouble):
-            self._tell(str(found))
+            self._notify(str(found))
             return
-        self._tell(f"{INSTALLED} {found}", WHAT_COMES)
+        self._notify(f"{INSTALLED} {found}", WHAT_COMES)
 
-    def _tell(self, words: str, title: str = "") -> None:
+    def _notify(self, words: str, title: str = "") -> None:
         self.app.notify(one_line(words), title=title, markup=False)
 
 

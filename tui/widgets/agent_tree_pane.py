@@ -81,7 +81,7 @@ class AgentTreePane(TabPane):
         return len(gathered.agents)
 
     @property
-    def agent(self) -> Agent | None:
+    def marked_agent(self) -> Agent | None:
         """The marked one; None where a session is marked."""
         line = self._lines.get(self.key or "")
         return line.branch.agent if line and line.branch else None

@@ -44,31 +44,35 @@ class AimsBar(Vertical):
     class Changed(Message):
         """A person wants something else."""
 
-        aims: Aims
+        sliders: Aims
 
-    def __init__(self, aims: Aims, window_tokens: int) -> None:
+    def __init__(self, sliders: Aims, window_tokens: int) -> None:
         super().__init__()
         self._window: Final = window_tokens
         self._prompts: tuple[Prompt, ...] = ()
-        self._aims = aims
+        self._sliders = sliders
 
     def compose(self) -> ComposeResult:
         """Lay out the strategies above the sliders."""
-        aims = self._aims
+        aims = self._sliders
         yield Choice(STRATEGIES, id="strategy", name="strategy")
         with Horizontal(id="sliders"):
             yield Slider(Scale(0, 6), aims.level, _level, id="level", name="level")
-            yield Slider(Scale(0, 95, 5), aims.target, self._target, id="target", name="target")
+            yield Slider(
+                Scale(0, 95, 5), aims.target, self._target_label, id="target", name="target"
+            )
             kept, turns = Scale(0, MOST_KEPT), Scale(1, MOST_TURNS)
-            yield Slider(kept, aims.keep, self._kept, id="keep", name="keep last")
-            yield Slider(turns, aims.turns, _turns, id="turns", name="keep last")
-            yield Slider(Scale(1, 2), aims.back, self._back, id="back", name="go back")
+            yield Slider(kept, aims.keep, self._keep_label, id="keep", name="keep last")
+            yield Slider(turns, aims.keep_turns, _turns, id="turns", name="keep last")
+            yield Slider(
+                Scale(1, 2), aims.prompts_back, self._back_label, id="back", name="go back"
+            )
 
     def on_mount(self) -> None:
         """Show the sliders of the first strategy."""
         self._show_sliders()
 
-    def slide(self, name: str, steps: int) -> None:
+    def move_slider(self, name: str, steps: int) -> None:
         """Move a slider by some steps, where it is shown."""
         slider = self.query_one(f"#{name}", Slider)
         if slider.display:
@@ -86,42 +90,42 @@ class AimsBar(Vertical):
     @on(Choice.Changed)
     def _choose(self, event: Choice.Changed) -> None:
         event.stop()
-        self._aims = replace(self._aims, strategy=event.value)
+        self._sliders = replace(self._sliders, strategy=event.value)
         self._show_sliders()
-        self.post_message(self.Changed(self._aims))
+        self.post_message(self.Changed(self._sliders))
 
     @on(Slider.Changed)
     def _slide(self, event: Slider.Changed) -> None:
         event.stop()
         values = {each.id: each.value for each in self.query(Slider)}
-        self._aims = Aims(
-            strategy=self._aims.strategy,
+        self._sliders = Aims(
+            strategy=self._sliders.strategy,
             level=values["level"],
             target=values["target"],
             keep=values["keep"],
-            turns=values["turns"],
-            back=values["back"],
+            keep_turns=values["turns"],
+            prompts_back=values["back"],
         )
-        self.post_message(self.Changed(self._aims))
+        self.post_message(self.Changed(self._sliders))
 
     def _show_sliders(self) -> None:
-        shown = _SLIDERS.get(self._aims.strategy, ())
+        shown = _SLIDERS.get(self._sliders.strategy, ())
         for slider in self.query(Slider):
             slider.display = slider.id in shown
             slider.refresh()
         self.query_one("#sliders").display = bool(shown)
 
-    def _target(self, share: int) -> str:
+    def _target_label(self, share: int) -> str:
         if not share:
             return "all it allows"
         return f"{share} % ≈ {tokens(target_tokens(self._window, share / 100))}"
 
-    def _kept(self, count: int) -> str:
-        return plural(count, "message" if self._aims.strategy == SUMMARISE else "turn")
+    def _keep_label(self, count: int) -> str:
+        return plural(count, "message" if self._sliders.strategy == SUMMARISE else "turn")
 
-    def _back(self, count: int) -> str:
+    def _back_label(self, count: int) -> str:
         known = self._prompts[-count:][:1] if count <= len(self._prompts) else ()
-        said = "".join(f", before “{each.words}”" for each in known)
+        said = "".join(f", before “{each.text}”" for each in known)
         return f"{plural(count, 'prompt')}{said}"
 
 

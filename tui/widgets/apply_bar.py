@@ -45,7 +45,7 @@ class Standing:
     running: str | None
     """What is being done already."""
     stages: tuple[str, ...]
-    trouble: str
+    problem: str
 
 
 class ApplyBar(Vertical):
@@ -66,23 +66,23 @@ class ApplyBar(Vertical):
         self.query_one("#ask", Button).label = ASK if width >= WIDE else ASK_SHORT
         self.query_one("#leave", Button).display = width >= FOUR
 
-    def show(self, standing: Standing) -> None:
+    def show(self, state: Standing) -> None:
         """Show what may be done now."""
-        can = standing.can_apply and standing.running is None
+        can = state.can_apply and state.running is None
         self.query_one("#fork", Button).disabled = not can
-        self.query_one("#in_place", Button).disabled = not can or standing.in_place is not None
-        self.query_one("#ask", Button).disabled = standing.running is not None
-        self.query_one("#why", Static).update(standing_line(standing, self.size.width - 2))
+        self.query_one("#in_place", Button).disabled = not can or state.in_place is not None
+        self.query_one("#ask", Button).disabled = state.running is not None
+        self.query_one("#why", Static).update(standing_line(state, self.size.width - 2))
 
 
-def standing_line(standing: Standing, width: int) -> Content:
+def standing_line(state: Standing, width: int) -> Content:
     """Say how far it has come, what went wrong, or why it is not to be done in place."""
-    if standing.running is not None:
-        return _progress(standing)
-    if standing.trouble:
-        return Content.styled(f"✗ {one_line(standing.trouble)}", "bold $level-warning")
-    if standing.in_place is not None:
-        why = f"not in place: {standing.in_place.why}; {what_to_do(standing.in_place)}"
+    if state.running is not None:
+        return _progress(state)
+    if state.problem:
+        return Content.styled(f"✗ {one_line(state.problem)}", "bold $level-warning")
+    if state.in_place is not None:
+        why = f"not in place: {state.in_place.why}; {what_to_do(state.in_place)}"
         return Content.styled(middle(one_line(why), max(0, width)), "$quiet")
     return Content("")
 

@@ -39,7 +39,7 @@ class FillPane(RowList):
     """Pane 4."""
 
     @dataclass
-    class Asked(Message):
+    class CompositionRequested(Message):
         """The marked session is to be taken apart."""
 
         session: Session
@@ -66,7 +66,7 @@ class FillPane(RowList):
             first = session.session_id not in self._found
             self._timer = self.set_timer(REST_S if first or moved else AGAIN_S, self._ask)
 
-    def take(self, session: Session, found: Composition | Trouble) -> None:
+    def show_composition(self, session: Session, found: Composition | Trouble) -> None:
         """Show how a session was taken apart, or why it cannot be."""
         from ...collectors.folder import Trouble
 
@@ -82,7 +82,7 @@ class FillPane(RowList):
         session = self._session
         if session is not None and self._asked != _state(session):
             self._asked = _state(session)
-            self.post_message(self.Asked(session))
+            self.post_message(self.CompositionRequested(session))
 
     def _is_known(self, session: Session) -> bool:
         known = self._found.get(session.session_id)

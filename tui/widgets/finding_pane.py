@@ -40,7 +40,7 @@ class FindingPane(TabPane):
     def draw(self, shown: Shown) -> None:
         """Draw the severities, the files in them, and what was found in these."""
         self._drawn = shown
-        words, found = shown.standing.words, shown.gathered.found
+        words, found = shown.standing.words, shown.gathered.findings
         self._groups = by_severity(choose_found(found, words))
         self.empty = f"nothing matches “{words}”; Esc shows all" if found else NO_FINDINGS
         self.show_head(finding_head(self.room))
@@ -58,7 +58,7 @@ class FindingPane(TabPane):
 
     def count_all(self, gathered: Gathered) -> int:
         """Count what would be shown without a filter."""
-        return len(gathered.found)
+        return len(gathered.findings)
 
     def line(self, key: str) -> FindingLine | None:
         """Give what a row stands for."""
@@ -74,8 +74,8 @@ class FindingPane(TabPane):
         line = self._lines.get(self.key or "")
         if line is None:
             return None
-        if line.found is not None:
-            return finding_markdown(line.found), "the finding"
+        if line.finding is not None:
+            return finding_markdown(line.finding), "the finding"
         return findings_markdown(line.groups), f"{line.groups[0].count} findings"
 
     def document(self) -> str:
@@ -88,6 +88,6 @@ class FindingPane(TabPane):
         if line is None or line.in_file is None:
             return None
         in_file = line.in_file
-        if line.found is None:
+        if line.finding is None:
             return line.severity
         return "\n".join((line.severity, in_file.project, in_file.path))

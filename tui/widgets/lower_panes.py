@@ -48,7 +48,7 @@ class LowerPanes(Horizontal):
 
     def show_session(self, session: Session | None, view: View, now_ms: int) -> None:
         """Show the marked session's agents, and what fills it."""
-        if view.wish.session_id == (session.session_id if session else None):
+        if view.request.session_id == (session.session_id if session else None):
             self._agents = view.agents
             self.query_one(AgentPane).show(session, view.agents, now_ms)
         self.query_one(FillPane).show(session)
@@ -87,7 +87,7 @@ class LowerPanes(Horizontal):
         """Find the summary of a row."""
         return next((row for row in self._summaries if str(row.summary_id) == key), None)
 
-    def to_copy(self, pane: str, key: str) -> tuple[str, str]:
+    def copy_text(self, pane: str, key: str) -> tuple[str, str]:
         """Give what of a pane is copied, and what it is called; nothing for the leader's row."""
         if pane == "fills":
             lines = (row.content.plain.rstrip() for row in self.query_one(FillPane).rows.shown)

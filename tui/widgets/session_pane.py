@@ -59,17 +59,17 @@ class SessionPane(RowList):
         """Mark a project's heading."""
         self.mark(f"{HEADING}{project}")
 
-    def show(self, entries: Sequence[Entry], how: Arrangement, now_ms: int) -> None:
+    def show(self, entries: Sequence[Entry], arrangement: Arrangement, now_ms: int) -> None:
         """Draw these in this order; a line that says what it said is kept."""
         page = entries[: self._most]
         sessions = (each for each in page if not isinstance(each, Heading))
         layout, room = lay_out(self.room), self.room
-        self.show_head(layout.head(_common_lines(sessions), how.order))
+        self.show_head(layout.header(_common_lines(sessions), arrangement.order))
         rows = [
             self._kept(
                 _heading(entry, room)
                 if isinstance(entry, Heading)
-                else _line(entry, layout, how, now_ms)
+                else _line(entry, layout, arrangement, now_ms)
             )
             for entry in page
         ]
@@ -99,8 +99,8 @@ def _more(count: int) -> LateRow:
 def _line(session: Session, layout: Layout, how: Arrangement, now_ms: int) -> LateRow:
     name = session.session_id
     flags = _PLAIN
-    if how.picked or how.pins:
-        flags = Flags(name in how.picked, name in how.pins)
+    if how.selected or how.pins:
+        flags = Flags(name in how.selected, name in how.pins)
     # All that a line shows.
     look = session, layout, flags, shown_age(session, now_ms), cache_words(session, now_ms)
     return LateRow(name, look, partial(session_line, session, layout, now_ms, flags))
@@ -109,7 +109,7 @@ def _line(session: Session, layout: Layout, how: Arrangement, now_ms: int) -> La
 def _common_lines(sessions: Iterable[Session]) -> tuple[Line, ...]:
     """Name the marks that stand in one place in every bar."""
     # Sessions of one kind share their lines, and to compare what lines hold takes long.
-    shared = {id(lines): lines for lines in (session.context.lines for session in sessions)}
+    shared = {id(lines): lines for lines in (session.context.thresholds for session in sessions)}
     every = set(shared.values())
     if not every:
         return ()

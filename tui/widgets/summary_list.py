@@ -38,7 +38,7 @@ KEPT_HEADS: Final = 4_096
 class Known:
     """What the page knows of a row beside its head."""
 
-    where: Callable[[str], str]
+    session_label: Callable[[str], str]
     """Names a session's title and project."""
     verdict: Callable[[str, str | None], Verdict | None]
     """Of an agent, by its session and its id."""
@@ -81,11 +81,11 @@ class SummaryList(ScrollView, can_focus=True):
         summary_id: int
 
     @dataclass
-    class MarksChanged(Message):
+    class SelectionChanged(Message):
         """Other summaries are marked."""
 
     @dataclass
-    class Missing(Message):
+    class PreviewsMissing(Message):
         """These are in sight and were not read yet."""
 
         ids: list[int]
@@ -109,7 +109,7 @@ class SummaryList(ScrollView, can_focus=True):
         self._drawn: dict[int, list[Content]] = {}
         self._strips: dict[tuple[int, int, str], Strip] = {}
         self._width = 0
-        self.marks: dict[int, None] = {}
+        self.selected: dict[int, None] = {}
         """The marked summaries, in the order in which they were marked."""
 
     @property
@@ -145,7 +145,7 @@ class SummaryList(ScrollView, can_focus=True):
             self.post_message(self.Moved(self.summary_id))
         self.refresh()
 
-    def forget(self) -> None:
+    def clear_previews(self) -> None:
         """Read again what is in sight: what was searched for, or the texts, have changed."""
         self._heads.clear()
         self._asked.clear()
@@ -157,7 +157,7 @@ class SummaryList(ScrollView, can_focus=True):
         self._strips.clear()
         self.refresh()
 
-    def take(self, heads: Iterable[Head]) -> None:
+    def add_previews(self, heads: Iterable[Head]) -> None:
         """Keep what was read."""
         if len(self._heads) > KEPT_HEADS:
             self._heads.clear()
@@ -171,7 +171,7 @@ class SummaryList(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Draw one line of what is in sight."""
         width = self.size.width
-        found = self._layout.at(self.scroll_offset.y + y)
+        found = self._layout.locate(self.scroll_offset.y + y)
         if found is None:
             return Strip.blank(width, self.visual_style.rich_style)
         day, place, inside = found
@@ -205,10 +205,10 @@ class SummaryList(ScrollView, can_focus=True):
         if lines is None:
             lines = row_lines(
                 head,
-                self._known.where(head.session_id),
+                self._known.session_label(head.session_id),
                 self._known.verdict(head.session_id, head.agent_id),
                 self._width,
-                MARK if summary_id in self.marks else " ",
+                MARK if summary_id in self.selected else " ",
             )
             self._drawn[summary_id] = lines
         return lines[inside] if inside < len(lines) else Content("")
@@ -222,7 +222,7 @@ class SummaryList(ScrollView, can_focus=True):
         ]
         if ids:
             self._asked.update(ids)
-            self.post_message(self.Missing(ids))
+            self.post_message(self.PreviewsMissing(ids))
 
     def _lay_out(self) -> None:
         self._width = self.scrollable_content_region.width
@@ -269,7 +269,7 @@ class SummaryList(ScrollView, can_focus=True):
             return
         # The day's heading is in sight with the first of its rows.
         start = self._layout.line_of(self.place)
-        above = self._layout.at(start - 1)
+        above = self._layout.locate(start - 1)
         first = start - 1 if above and above[1] is None else start
         end = start + self._layout.height
         top = round(self.scroll_offset.y)
@@ -301,23 +301,23 @@ class SummaryList(ScrollView, can_focus=True):
         chosen = self.summary_id
         if chosen is None:
             return
-        if chosen in self.marks:
-            del self.marks[chosen]
+        if chosen in self.selected:
+            del self.selected[chosen]
         else:
-            self.marks[chosen] = None
+            self.selected[chosen] = None
         self.redraw()
-        self.post_message(self.MarksChanged())
+        self.post_message(self.SelectionChanged())
         self.place += 1
 
-    def clear_marks(self) -> None:
+    def clear_selection(self) -> None:
         """Take all marks away."""
-        self.marks.clear()
+        self.selected.clear()
         self.redraw()
-        self.post_message(self.MarksChanged())
+        self.post_message(self.SelectionChanged())
 
     def on_click(self, event: events.Click) -> None:
         """Mark the row that was clicked; a second click opens it."""
-        found = self._layout.at(round(self.scroll_offset.y) + event.y)
+        found = self._layout.locate(round(self.scroll_offset.y) + event.y)
         if found is None or found[1] is None:
             return
         if found[1] != self.place:

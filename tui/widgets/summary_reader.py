@@ -73,7 +73,7 @@ class SummaryReader(Vertical):
             lines.append(found)
         facts.update(Content("\n").join(lines))
 
-    def go(self, by: int) -> None:
+    def go_to_hit(self, by: int) -> None:
         """Go to the next hit, or the one before; after the last comes the first."""
         if self._report is None or not self._report.hits:
             return

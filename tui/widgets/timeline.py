@@ -25,7 +25,7 @@ WHEEL: Final = 8
 """A turn of the wheel goes on by this part of what is seen."""
 
 
-def timeline_keys(action: str, *, first: bool = False) -> list[BindingType]:
+def timeline_keys(action: str, *, priority: bool = False) -> list[BindingType]:
     """Bind the keys of a timeline to an action that takes a move; `first`: before the focus's."""
     listed = (
         ("left", Move.EARLIER, "Scrub", "←→", True, "back in time by a turn"),
@@ -34,11 +34,18 @@ def timeline_keys(action: str, *, first: bool = False) -> list[BindingType]:
         ("shift+right", Move.FAR_LATER, "Far on", "", False, "on by ten turns"),
         ("home", Move.FIRST, "First", "", False, "to the first turn"),
         ("end", Move.NEWEST, "Now", "", False, "to now, and stay there"),
-        ("plus,equals_sign", Move.CLOSER, "Zoom", "+-", True, "closer"),
-        ("minus", Move.WIDER, "Wider", "", False, "wider"),
-        ("0", Move.WHOLE, "Whole", "", False, "the whole of it"),
-        ("left_square_bracket", Move.BEFORE, "Before", "[", False, "to what happened before"),
-        ("right_square_bracket", Move.AFTER, "After", "]", False, "to what happened next"),
+        ("plus,equals_sign", Move.ZOOM_IN, "Zoom", "+-", True, "closer"),
+        ("minus", Move.ZOOM_OUT, "Wider", "", False, "wider"),
+        ("0", Move.ZOOM_RESET, "Whole", "", False, "the whole of it"),
+        (
+            "left_square_bracket",
+            Move.PREVIOUS_EVENT,
+            "Before",
+            "[",
+            False,
+            "to what happened before",
+        ),
+        ("right_square_bracket", Move.NEXT_EVENT, "After", "]", False, "to what happened next"),
     )
     return [
         Binding(
@@ -48,7 +55,7 @@ def timeline_keys(action: str, *, first: bool = False) -> list[BindingType]:
             show=show,
             key_display=display or None,
             tooltip=words,
-            priority=first,
+            priority=priority,
             id=f"timeline_{move}",
         )
         for key, move, title, display, show, words in listed
@@ -91,14 +98,14 @@ class TimelineView(Widget):
         return self._scope.at
 
     @property
-    def scope(self) -> Scope:
+    def viewport(self) -> Scope:
         """What is seen of it."""
         return self._scope
 
     def show(self, timeline: Timeline) -> None:
         """Show this one; the turn that is looked at stays, and the end where that was it."""
         self._timeline = timeline
-        self._look(self._scope.grown(len(timeline.turns)))
+        self._look(self._scope.with_count(len(timeline.turns)))
         self.refresh()
 
     def render(self) -> Content:
@@ -116,22 +123,24 @@ class TimelineView(Widget):
         """Move along it, or see more or less of it."""
         if self._timeline is None or not self._timeline.turns:
             return
-        if move in {Move.BEFORE, Move.AFTER}:
-            self._look(self._scope.to(self._happening(move)))
+        if move in {Move.PREVIOUS_EVENT, Move.NEXT_EVENT}:
+            self._look(self._scope.moved_to(self._happening(move)))
         else:
-            self._look(self._scope.moved(move))
+            self._look(self._scope.after_move(move))
 
-    def look(self, turn: int) -> None:
+    def move_to(self, turn: int) -> None:
         """Look at a turn."""
-        self._look(self._scope.to(turn))
+        self._look(self._scope.moved_to(turn))
 
     def _happening(self, move: Move) -> int:
         """Find the next turn at which something happened, on one side."""
         timeline, cursor = self._timeline, self._scope.cursor
         if timeline is None:
             return cursor
-        places = {cut.turn for cut in timeline.cuts} | {mark.turn for mark in timeline.marks}
-        if move is Move.BEFORE:
+        places = {cut.turns_before for cut in timeline.compactions} | {
+            mark.turn for mark in timeline.events
+        }
+        if move is Move.PREVIOUS_EVENT:
             return max((place for place in places if place < cursor), default=0)
         return min((place for place in places if place > cursor), default=self._scope.count - 1)
 
@@ -163,11 +172,11 @@ class TimelineView(Widget):
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Go back; with ctrl, closer."""
-        self._wheel(event, Move.CLOSER, -1)
+        self._wheel(event, Move.ZOOM_IN, -1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Go on; with ctrl, wider."""
-        self._wheel(event, Move.WIDER, 1)
+        self._wheel(event, Move.ZOOM_OUT, 1)
 
     def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
         """Go back."""
@@ -183,13 +192,15 @@ class TimelineView(Widget):
         if event.ctrl and zoom is not None:
             self.move(zoom)
         else:
-            step = side * max(1, self._scope.seen // WHEEL)
-            whole = self._scope.seen == self._scope.count
+            step = side * max(1, self._scope.visible // WHEEL)
+            whole = self._scope.visible == self._scope.count
             self._look(
-                self._scope.to(self._scope.cursor + step) if whole else self._scope.panned(step)
+                self._scope.moved_to(self._scope.cursor + step)
+                if whole
+                else self._scope.panned(step)
             )
 
     def _look_at(self, event: events.MouseEvent) -> None:
         if self._timeline is not None and self._timeline.turns:
             along = across(self._scope, self.size.width)
-            self._look(self._scope.to(along.turn_at(event.x)))
+            self._look(self._scope.moved_to(along.turn_at(event.x)))

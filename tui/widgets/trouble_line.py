@@ -23,8 +23,8 @@ class TroubleLine(Static):
 
     def keep(self, trouble: Trouble) -> None:
         """Show a trouble."""
-        self._troubles.pop(trouble.place, None)
-        self._troubles[trouble.place] = trouble
+        self._troubles.pop(trouble.where, None)
+        self._troubles[trouble.where] = trouble
         self._draw()
 
     def end(self, place: str) -> None:

@@ -21,7 +21,7 @@ _THOUSAND: Final = 1000
 
 def answer(call: Call) -> Reply | None:
     """Say how the newest request ended, and never again; None where there is nothing new."""
-    session_id = call.given.get("session_id")
+    session_id = call.fields.get("session_id")
     if call.event != EVENT or not isinstance(session_id, str):
         return None
     session_id = session_id.lower()

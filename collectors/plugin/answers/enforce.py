@@ -47,7 +47,7 @@ number of files."""
 
 def answer(call: Call) -> Reply | None:
     """Say why the agent may not stop yet; None lets it go. Raises OSError: then it goes, too."""
-    given = call.given
+    given = call.fields
     agent_type, path = _text(given, "agent_type"), _text(given, "agent_transcript_path")
     if call.event != EVENT or given.get("stop_hook_active") is not False:
         return None
@@ -69,7 +69,7 @@ def answer(call: Call) -> Reply | None:
         return None
     if was_blocked(transcript):
         return None
-    return Reply(block=reason(judged, expected, agent_type, terms.limits))
+    return Reply(block_reason=reason(judged, expected, agent_type, terms.limits))
 
 
 def _text(given: Any, name: str) -> str:  # noqa: ANN401 -- of no type that can be relied on

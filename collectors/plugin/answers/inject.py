@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 def answer(call: Call) -> Reply | None:
     """Give an agent at its SubagentStart what `ctxtop inject` shows; None where nothing fits."""
-    transcript, root = transcript_of(call.given), project_root(call.given)
-    agent_type = clean_title(text_of(call.given, "agent_type"))
+    transcript, root = transcript_of(call.fields), project_root(call.fields)
+    agent_type = clean_title(text_of(call.fields, "agent_type"))
     # An agent without a type is the client's own.
     if call.event != "SubagentStart" or transcript is None or not agent_type:
         return None
-    limits = limits_of(policy_at_once(call.given))
+    limits = limits_of(policy_at_once(call.fields))
     if limits is None:
         return None
-    agent_id = clean_title(text_of(call.given, "agent_id")) or None
-    asked = Asked(transcript, agent_type, agent_id, project=Path(root) if root else None)
+    agent_id = clean_title(text_of(call.fields, "agent_id")) or None
+    asked = Asked(transcript, agent_type, agent_id, project_root=Path(root) if root else None)
     found = _choose(asked, call.store, limits)
     if not found.context:
         return None
@@ -44,7 +44,7 @@ def answer(call: Call) -> Reply | None:
             agent_id=agent_id,
             kind=entry.stage.value,
             text=entry.reason,
-            tokens=entry.most_tokens,
+            tokens=entry.token_bound,
             from_session_id=entry.session_id,
             from_agent_id=entry.agent_id,
         )

@@ -23,9 +23,9 @@ EVENTS: Final = frozenset({"UserPromptSubmit", "PostToolUse"})
 
 def answer(call: Call) -> Reply | None:
     """Say what the thresholds say that the session has newly reached."""
-    transcript = transcript_of(call.given)
+    transcript = transcript_of(call.fields)
     # In an agent the client names the session's transcript: that is another context.
-    if call.event not in EVENTS or transcript is None or text_of(call.given, "agent_id"):
+    if call.event not in EVENTS or transcript is None or text_of(call.fields, "agent_id"):
         return None
     session_id = transcript.stem.lower()
     fill = rough_fill(transcript)
@@ -48,8 +48,8 @@ def _look(call: Call, transcript: Path, session_id: str) -> tuple[Reply | None, 
     except FileNotFoundError:
         # The session's first prompt.
         return None, 0
-    cwd = text_of(call.given, "cwd")
-    policy = policy_at_once(call.given)
+    cwd = text_of(call.fields, "cwd")
+    policy = policy_at_once(call.fields)
     context = None
     if end.tokens is not None:
         from ...context_now import context_now
@@ -61,7 +61,7 @@ def _look(call: Call, transcript: Path, session_id: str) -> tuple[Reply | None, 
 def _left(context: Context | None) -> int:
     if context is None or context.ratio is None or context.tokens is None:
         return NO_END
-    ahead = [line.at for line in context.lines if not line.is_reached(context.ratio)]
+    ahead = [line.at for line in context.thresholds if not line.is_reached(context.ratio)]
     if not ahead:
         return NO_END
     return max(1, int(min(ahead) * context.window.tokens) - context.tokens)
@@ -80,7 +80,7 @@ def _say(
     said = []
     for each in thresholds:
         record = Said(call.store, session_id, each.name)
-        before = record.at()
+        before = record.announced_at()
         if before is not None and _is_rearmed(call, policy, each.name, context, end, before):
             record.rearm()
             before = None
@@ -99,12 +99,12 @@ def _is_rearmed(
 ) -> bool:
     from ....core import prompting
 
-    lines = {line.name: line.at for line in context.lines} if context else {}
+    lines = {line.name: line.at for line in context.thresholds} if context else {}
     return prompting.is_rearmed(
         policy.rearm,
         lines.get(name),
         context.ratio if context else None,
-        said_at=said_at,
+        prompted_at=said_at,
         compacted_at=end.compacted_at,
         now_ms=call.now_ms,
     )

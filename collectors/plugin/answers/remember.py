@@ -22,8 +22,8 @@ _ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
 
 def answer(call: Call) -> Reply | None:
     """Judge a summary at PostCompact; at the next UserPromptSubmit say what it left out, once."""
-    transcript = transcript_of(call.given)
-    if transcript is None or text_of(call.given, "agent_id"):
+    transcript = transcript_of(call.fields)
+    if transcript is None or text_of(call.fields, "agent_id"):
         return None
     if call.event == "PostCompact":
         _judge(call, transcript)
@@ -49,7 +49,7 @@ def _judge(call: Call, transcript: Path) -> None:
             return
     else:
         items = msgspec.json.decode(steered, type=tuple[Item, ...])
-    lost = missing(items, [_ANALYSIS.sub("", text_of(call.given, "compact_summary"))])
+    lost = missing(items, [_ANALYSIS.sub("", text_of(call.fields, "compact_summary"))])
     for item in lost:
         keep(call.store, "remember", session_id=session_id, kind=item.kind.value, text=item.text)
     if lost:
@@ -61,7 +61,7 @@ def _judge(call: Call, transcript: Path) -> None:
 def _say_again(call: Call, transcript: Path) -> Reply | None:
     name = f"forgotten-{transcript.stem.lower()}"
     # Most prompts end here: nothing that takes long is imported before.
-    if not notes.is_left(call.store, name) or text_of(call.given, "prompt").startswith(MACHINE):
+    if not notes.is_left(call.store, name) or text_of(call.fields, "prompt").startswith(MACHINE):
         return None
     left = notes.take(call.store, name)
     if left is None:
@@ -79,7 +79,7 @@ def _say_again(call: Call, transcript: Path) -> Reply | None:
         # Nothing was compacted after all.
         return None
     # What the compaction kept word for word, and what its own hooks said, is still there.
-    lost = missing(items, [*sent, text_of(call.given, "prompt")])
-    budget = policy_at_once(call.given).whole("steering.again") or 0
+    lost = missing(items, [*sent, text_of(call.fields, "prompt")])
+    budget = policy_at_once(call.fields).integer("steering.again") or 0
     said = words(within(lost, budget, AGAIN), AGAIN)
     return Reply(context=said) if said else None

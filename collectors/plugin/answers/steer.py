@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 def answer(call: Call) -> Reply | None:
     """Tell a compaction what must survive; None where there is nothing, or nothing to read."""
-    transcript = transcript_of(call.given)
+    transcript = transcript_of(call.fields)
     if call.event != "PreCompact" or transcript is None:
         return None
-    agent_id = text_of(call.given, "agent_id")
-    budget = policy_at_once(call.given).whole("steering.budget") or 0
+    agent_id = text_of(call.fields, "agent_id")
+    budget = policy_at_once(call.fields).integer("steering.budget") or 0
     context = _agents_own(transcript, agent_id) if agent_id else transcript
     try:
         items = within(read_essentials(context, call.now_ms), budget, STEER)

@@ -53,15 +53,15 @@ class Attempt:
     def __init__(
         self,
         run: Run,
-        keep: Keep,
+        store_run: Keep,
         settings: RecoverySettings,
         now: Callable[[], int],
     ) -> None:
         self.run = run
-        self._keep: Final = keep
+        self._store_run: Final = store_run
         self._settings: Final = settings
         self._now: Final = now
-        self._mark: Final = run.holder.mark if run.holder else ""
+        self._lock_mark: Final = run.holder.mark if run.holder else ""
 
     def next_step(self) -> Step | None:
         """Go on to the next step; None where the attempt is over."""
@@ -85,10 +85,12 @@ class Attempt:
                 self._change(lambda run: cancel(run, self._now()))
 
     def _change(self, change: Callable[[Run], Run]) -> None:
-        self.run = self._keep(self.run.found.session_id, lambda run: change(self._mine(run)))
+        self.run = self._store_run(
+            self.run.found.session_id, lambda run: change(self._own_run(run))
+        )
 
-    def _mine(self, run: Run | None) -> Run:
-        if run is None or run.holder is None or run.holder.mark != self._mark:
+    def _own_run(self, run: Run | None) -> Run:
+        if run is None or run.holder is None or run.holder.mark != self._lock_mark:
             raise NotNowError(
                 Refusal(
                     "lock_lost",
@@ -101,8 +103,8 @@ class Attempt:
 
 @contextmanager
 def attempt(
-    keep: Keep,
-    found: Found,
+    store_run: Keep,
+    session_refusal: Found,
     steps: tuple[Step, ...],
     settings: RecoverySettings,
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -115,13 +117,15 @@ def attempt(
 
     def begin(before: Run | None) -> Run:
         moment = now()
-        run = detect(freed(before, moment) if before else None, found, steps, moment, settings)
+        run = detect(
+            freed(before, moment) if before else None, session_refusal, steps, moment, settings
+        )
         refusal = obstacle(run, moment, settings)
         if refusal:
             raise NotNowError(refusal)
         return lock(wait_for_lock(run, moment), mine, moment, settings)
 
-    held = Attempt(keep(found.session_id, begin), keep, settings, now)
+    held = Attempt(store_run(session_refusal.session_id, begin), store_run, settings, now)
     try:
         yield held
     finally:

@@ -28,7 +28,7 @@ def mendable(error: object) -> ParsedTokenLimitError | None:
     if parsed is None:
         return None
     is_empty = parsed.error_type is LimitErrorType.NON_EMPTY_CONTENT
-    return parsed if is_empty or parsed.is_overflow else None
+    return parsed if is_empty or parsed.exceeds_window else None
 
 
 def ended_in(entries: Sequence[Entry]) -> Entry | None:
@@ -42,18 +42,18 @@ def ended_in(entries: Sequence[Entry]) -> Entry | None:
 
 
 def find_refusal(
-    session_id: str, entries: Sequence[Entry], value: Callable[[int], Any]
+    session_id: str, entries: Sequence[Entry], decode_line: Callable[[int], Any]
 ) -> Found | None:
     """Read what a session ended in; `value` decodes a line by its number.
 
     None where it did not end in a refusal for its size or for an empty message.
     """
     entry = ended_in(entries)
-    line = value(entry.line) if entry else None
+    line = decode_line(entry.line) if entry else None
     if entry is None or not isinstance(line, dict):
         return None
     said = {
-        "message": "\n".join(piece.text for piece in entry.pieces),
+        "message": "\n".join(piece.text for piece in entry.parts),
         "error": line.get("error"),
         "details": line.get("errorDetails"),
     }

@@ -30,11 +30,11 @@ _BLANK: Final = re.compile(rb'"(?:text|content)"\s*:\s*(?:"(?:\s|\\[nrt])*"|\[\s
 """What a line with an empty part holds somewhere."""
 
 
-def fix_empty(ground: Ground) -> Proposal:
+def fix_empty(context: Ground) -> Proposal:
     """Give every empty message a word: that at the index which the API names, else all."""
-    view = ground.view
+    view = context.view
     messages = _messages(view.entries)
-    wanted = _at_index(view, messages, ground.found.message_index)
+    wanted = _at_index(view, messages, context.refusal.message_index)
     done = [
         _mended(view, entry, edits)
         for message in wanted or messages
@@ -42,7 +42,7 @@ def fix_empty(ground: Ground) -> Proposal:
     ]
     if not done:
         nothing = Refusal(Step.FIX_EMPTY, "no message is empty", "go on")
-        return Proposal(Step.FIX_EMPTY, missing=nothing)
+        return Proposal(Step.FIX_EMPTY, insufficient=nothing)
     return Proposal(Step.FIX_EMPTY, tuple(done))
 
 
@@ -99,7 +99,7 @@ def _empty_parts(
 
 def _content(view: View, entry: Entry) -> Any:  # noqa: ANN401 -- any JSON
     """Read a line's content where a part of it may be empty; "…" for what says something."""
-    if entry.pieces and not _BLANK.search(view.raw(entry.line)):
+    if entry.parts and not _BLANK.search(view.line_bytes(entry.line)):
         return "…"
     return content_of(view, entry.line)
 

@@ -17,7 +17,7 @@ def steps_for(error_type: LimitErrorType, settings: RecoverySettings) -> tuple[S
     Nothing of a conversation is too large where a message is empty: only mending that
     message helps, or going back before it (002-45).
     """
-    order = tuple(step for step in settings.order if _is_on(step, settings))
+    order = tuple(step for step in settings.step_order if _is_on(step, settings))
     if error_type is LimitErrorType.NON_EMPTY_CONTENT:
         return (Step.FIX_EMPTY, *(step for step in order if step is Step.REVERT))
     if error_type is LimitErrorType.BEDROCK and Step.AGGRESSIVE in order:
@@ -28,4 +28,4 @@ def steps_for(error_type: LimitErrorType, settings: RecoverySettings) -> tuple[S
 def _is_on(step: Step, settings: RecoverySettings) -> bool:
     if step is Step.AGGRESSIVE:
         return settings.aggressive
-    return settings.dcp if step is Step.DCP else True
+    return settings.prune_superseded if step is Step.DCP else True

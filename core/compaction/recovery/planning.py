@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 class Choice(msgspec.Struct, frozen=True):
     """What recovery would do."""
 
-    tried: tuple[Proposal, ...]
+    proposals: tuple[Proposal, ...]
     """In their order; the last one suffices where there is a plan."""
     plan: Plan | None = None
 
     @property
     def chosen(self) -> Proposal | None:
         """The step that suffices; None where none does."""
-        return self.tried[-1] if self.plan is not None else None
+        return self.proposals[-1] if self.plan is not None else None
 
     @property
-    def why_not(self) -> tuple[Refusal, ...]:
+    def refusals(self) -> tuple[Refusal, ...]:
         """Why each of the steps before it does not suffice."""
-        return tuple(each.missing for each in self.tried if each.missing)
+        return tuple(each.insufficient for each in self.proposals if each.insufficient)
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -49,8 +49,8 @@ class Base(msgspec.Struct, frozen=True):
 
 def choose(
     steps: Iterable[Step],
-    ground: Ground,
-    base: Base,
+    context: Ground,
+    base_file: Base,
     tools: Tools,
     confirmed: frozenset[Step] = frozenset(),
 ) -> Choice:
@@ -60,38 +60,38 @@ def choose(
     """
     tried: list[Proposal] = []
     for step in steps:
-        proposal = propose(step, ground, tools)
-        asks = ground.settings.asks_first(step) and step not in confirmed
-        if asks and not proposal.missing:
-            proposal = msgspec.structs.replace(proposal, missing=_unconfirmed(step))
-        operations = with_thoughts(ground.view, whole(ground, proposal))
-        if operations is None and not proposal.missing:
-            proposal = msgspec.structs.replace(proposal, missing=_BOUND)
+        proposal = propose(step, context, tools)
+        asks = context.settings.needs_confirmation(step) and step not in confirmed
+        if asks and not proposal.insufficient:
+            proposal = msgspec.structs.replace(proposal, insufficient=_unconfirmed(step))
+        operations = with_thoughts(context.view, whole(context, proposal))
+        if operations is None and not proposal.insufficient:
+            proposal = msgspec.structs.replace(proposal, insufficient=_BOUND)
         tried.append(proposal)
-        if operations is not None and not proposal.missing:
-            return Choice(tuple(tried), _plan(ground, base, operations))
-        ground = after(ground, proposal) if step is not Step.REVERT else ground
+        if operations is not None and not proposal.insufficient:
+            return Choice(tuple(tried), _plan(context, base_file, operations))
+        context = after(context, proposal) if step is not Step.REVERT else context
     return Choice(tuple(tried))
 
 
-def steps_left(ground: Ground, steps: Iterable[Step]) -> Iterator[Step]:
+def steps_left(context: Ground, steps: Iterable[Step]) -> Iterator[Step]:
     """Leave out the steps that were used as often as they may be."""
-    return (each for each in steps if is_left(each, ground.counters, ground.settings))
+    return (each for each in steps if is_left(each, context.counters, context.settings))
 
 
-def _plan(ground: Ground, base: Base, operations: tuple[Operation, ...]) -> Plan:
-    view = ground.view
-    places = [view.positions.get(each.line or 0, 0) for each in operations]
-    position = view.overhead + min(places, default=0)
+def _plan(context: Ground, base_file: Base, operations: tuple[Operation, ...]) -> Plan:
+    view = context.view
+    places = [view.tokens_before_line.get(each.line or 0, 0) for each in operations]
+    position = view.overhead_tokens + min(places, default=0)
     saved = sum(each.tokens_saved for each in operations)
     even = break_even(view.tokens, position, saved, view.model)
     return make_plan(
-        ground.found.session_id,
-        base.sha256,
-        base.bytes,
+        context.refusal.session_id,
+        base_file.sha256,
+        base_file.bytes,
         with_usage(view, operations),
         before_tokens=view.tokens,
-        break_even_requests=even.five_minutes,
+        break_even_requests=even.requests_5m,
     )
 
 

@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from .ground import Ground
 
 
-def revert(ground: Ground) -> Proposal:
+def revert(context: Ground) -> Proposal:
     """Cut before the last prompt, or as many prompts back as it takes and may be."""
-    view = ground.view
-    is_about_size = ground.found.error_type is not LimitErrorType.NON_EMPTY_CONTENT
-    prompts = [slot.entry for slot in view.slots if slot.piece.kind is PieceKind.PROMPT]
+    view = context.view
+    is_about_size = context.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
+    prompts = [slot.entry for slot in view.blocks if slot.part.kind is PieceKind.PROMPT]
     lines = {each.line: each for each in prompts if each.type == "user"}
-    left = max(0, min(len(lines), ground.settings.max_revert - ground.counters.reverted))
+    left = max(0, min(len(lines), context.settings.max_revert - context.counters.reverted))
     for line in sorted(lines, reverse=True)[:left]:
         sent = project([each for each in view.entries if each.line < line])
-        if len(messages_of(sent)) < ground.settings.min_messages:
+        if len(messages_of(sent)) < context.settings.min_messages:
             return _refused(
-                f"fewer than {ground.settings.min_messages} messages would be left",
+                f"fewer than {context.settings.min_messages} messages would be left",
                 "begin a new session",
             )
         cut = cut_before(view, line)
         if isinstance(cut, Refusal):
-            return Proposal(Step.REVERT, missing=cut)
+            return Proposal(Step.REVERT, insufficient=cut)
         done = replace(cut, tokens_saved=view.tokens - _tokens(view, sent))
-        if not is_about_size or ground.fits_after([done]):
+        if not is_about_size or context.fits_after([done]):
             words, uuid = _words(view, line), lines[line].uuid
-            return Proposal(Step.REVERT, (done,), prompt=words, reverted=uuid)
+            return Proposal(Step.REVERT, (done,), prompt=words, reverted_uuid=uuid)
     return _refused(
         f"going back {left} prompts does not free enough",
         "compact the session by hand (`ctxtop compact`), or begin a new one",
@@ -57,22 +57,22 @@ def revert(ground: Ground) -> Proposal:
 def _tokens(view: View, sent: Sequence[Entry]) -> int:
     """Estimate what is sent where the conversation ends earlier: perhaps before a boundary."""
     known: dict[int, int] = {}
-    for slot in view.slots:
+    for slot in view.blocks:
         known[slot.line] = known.get(slot.line, 0) + slot.tokens
-    return view.overhead + sum(
+    return view.overhead_tokens + sum(
         known[entry.line]
         if entry.line in known
-        else sum(view.count(piece) for piece in entry.pieces)
+        else sum(view.count_tokens(piece) for piece in entry.parts)
         for entry in sent
     )
 
 
 def _words(view: View, line: int) -> str:
-    content = at(view.value(line), CONTENT)
+    content = at(view.decoded_line(line), CONTENT)
     blocks = content if isinstance(content, list) else [{"text": content}]
     texts = (each.get("text") for each in blocks if isinstance(each, dict))
     return "\n".join(each for each in texts if isinstance(each, str))
 
 
 def _refused(why: str, what_to_do: str) -> Proposal:
-    return Proposal(Step.REVERT, missing=Refusal(Step.REVERT, why, what_to_do))
+    return Proposal(Step.REVERT, insufficient=Refusal(Step.REVERT, why, what_to_do))

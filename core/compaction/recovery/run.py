@@ -124,26 +124,26 @@ class Run(msgspec.Struct, frozen=True):
 
 def detect(
     before: Run | None,
-    found: Found,
+    refusal: Found,
     steps: tuple[Step, ...],
     now_ms: int,
     settings: RecoverySettings,
 ) -> Run:
     """Note a refusal (002-48); what is under way for it goes on."""
-    if before is not None and before.state not in OVER and before.found == found:
+    if before is not None and before.state not in OVER and before.found == refusal:
         return before
     if before is not None and before.state in AT_WORK:
         return before
     return Run(
-        found=found,
+        found=refusal,
         state=State.DETECTED,
         steps=steps,
         detected_at=now_ms,
         changed_at=now_ms,
-        counters=_kept(before, found, now_ms, settings) if before else Counters(),
+        counters=_kept(before, refusal, now_ms, settings) if before else Counters(),
         began_at=before.began_at if before else None,
         cool_until=before.cool_until if before else 0,
-        receipt=before.receipt if before and before.found.key == found.key else None,
+        receipt=before.receipt if before and before.found.key == refusal.key else None,
     )
 
 
@@ -247,13 +247,13 @@ def is_lost(run: Run, now_ms: int, *, holder_is_alive: bool) -> bool:
     return run.state in AT_WORK and (not holder_is_alive or now_ms - run.changed_at >= LOST_MS)
 
 
-def is_left(step: Step, done: Counters, settings: RecoverySettings) -> bool:
+def is_left(step: Step, counters: Counters, settings: RecoverySettings) -> bool:
     """Say whether a step may still be used (002-60, 002-64, 002-82, R002-15)."""
     if step in {Step.TRUNCATE, Step.AGGRESSIVE}:
-        return done.truncated < settings.max_truncate
+        return counters.truncated < settings.max_truncate
     if step is Step.FIX_EMPTY:
-        return done.emptied < settings.max_empty_fix
-    return step is not Step.REVERT or done.reverted < settings.max_revert
+        return counters.emptied < settings.max_empty_fix
+    return step is not Step.REVERT or counters.reverted < settings.max_revert
 
 
 def _kept(before: Run, found: Found, now_ms: int, settings: RecoverySettings) -> Counters:

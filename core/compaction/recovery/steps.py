@@ -32,7 +32,7 @@ _NO_SUMMARY: Final = Refusal(Step.SUMMARIZE, "no summary is smaller than what is
 class Summariser(Protocol):
     """Who makes the operation that puts a summary in the place of what was."""
 
-    def __call__(self, ground: Ground) -> Operation | Refusal:
+    def __call__(self, context: Ground) -> Operation | Refusal:
         """Give the operation, or why there is none."""
         ...
 
@@ -40,32 +40,32 @@ class Summariser(Protocol):
 class Tools(msgspec.Struct, frozen=True):
     """What recovery borrows: without it the steps that need it propose nothing."""
 
-    finders: Mapping[Step, tuple[Finder, ...]] = {}
+    finders_by_step: Mapping[Step, tuple[Finder, ...]] = {}
     """Strategies (`core.compaction.strategies`) by the step that uses them."""
     summarise: Summariser | None = None
 
 
-def propose(step: Step, ground: Ground, tools: Tools) -> Proposal:
+def propose(step: Step, context: Ground, tools: Tools) -> Proposal:
     """Say what a step would do, and whether that suffices; nothing is written."""
     if step is Step.FIX_EMPTY:
-        return _with_more_to_do(fix_empty(ground), ground)
+        return _with_more_to_do(fix_empty(context), context)
     if step is Step.TRUNCATE:
-        return truncate_largest(ground)
+        return truncate_largest(context)
     if step is Step.AGGRESSIVE:
-        return truncate_aggressively(ground)
+        return truncate_aggressively(context)
     if step is Step.REVERT:
-        return revert(ground)
+        return revert(context)
     if step is Step.SUMMARIZE:
-        return _summarised(ground, tools.summarise)
-    return _pruned(step, ground, tools.finders.get(step, ()))
+        return _summarised(context, tools.summarise)
+    return _pruned(step, context, tools.finders_by_step.get(step, ()))
 
 
-def after(ground: Ground, proposal: Proposal) -> Ground:
+def after(context: Ground, proposal: Proposal) -> Ground:
     """Go on from what a step does that did not suffice by itself."""
-    return replace(ground, planned=(*ground.planned, *proposal.operations))
+    return replace(context, planned_operations=(*context.planned_operations, *proposal.operations))
 
 
-def whole(ground: Ground, proposal: Proposal) -> tuple[Operation, ...]:
+def whole(context: Ground, proposal: Proposal) -> tuple[Operation, ...]:
     """Give all operations of a step that suffices, with those that it builds on.
 
     A summary or a cut takes the place of what was truncated before it: only messages that
@@ -78,46 +78,48 @@ def whole(ground: Ground, proposal: Proposal) -> tuple[Operation, ...]:
             for edit in operation.edits
             if not isinstance(edit, Append)
         }
-        kept = (each for each in ground.planned if each.strategy == Step.FIX_EMPTY)
+        kept = (each for each in context.planned_operations if each.strategy == Step.FIX_EMPTY)
         return (*(each for each in kept if each.line not in cut), *proposal.operations)
-    return (*ground.planned, *proposal.operations)
+    return (*context.planned_operations, *proposal.operations)
 
 
-def _with_more_to_do(proposal: Proposal, ground: Ground) -> Proposal:
+def _with_more_to_do(proposal: Proposal, context: Ground) -> Proposal:
     """A mended message makes nothing smaller: where the size was refused, more has to be done."""
-    if proposal.missing or ground.found.error_type is LimitErrorType.NON_EMPTY_CONTENT:
+    if proposal.insufficient or context.refusal.error_type is LimitErrorType.NON_EMPTY_CONTENT:
         return proposal
     missing = Refusal(proposal.step, "that makes nothing smaller", "go on")
-    return replace(proposal, missing=missing)
+    return replace(proposal, insufficient=missing)
 
 
-def _summarised(ground: Ground, summarise: Summariser | None) -> Proposal:
-    operation = summarise(ground) if summarise else _NO_SUMMARY
+def _summarised(context: Ground, summarise: Summariser | None) -> Proposal:
+    operation = summarise(context) if summarise else _NO_SUMMARY
     if isinstance(operation, Refusal):
-        return Proposal(Step.SUMMARIZE, missing=operation)
+        return Proposal(Step.SUMMARIZE, insufficient=operation)
     if operation.tokens_saved <= 0:
-        return Proposal(Step.SUMMARIZE, missing=_NO_SUMMARY)
-    return _judged(Step.SUMMARIZE, ground, (operation,))
+        return Proposal(Step.SUMMARIZE, insufficient=_NO_SUMMARY)
+    return _judged(Step.SUMMARIZE, context, (operation,))
 
 
-def _pruned(step: Step, ground: Ground, finders: Iterable[Finder]) -> Proposal:
-    touched = ground.touched
+def _pruned(step: Step, context: Ground, finders: Iterable[Finder]) -> Proposal:
+    touched = context.changed_lines
     done = tuple(
         operation
         for find in finders
-        for operation in find(ground.view)
+        for operation in find(context.view)
         if operation.line not in touched
     )
     if not done:
-        return Proposal(step, missing=Refusal(step, "nothing is said twice", "go on"))
-    return _judged(step, ground, done)
+        return Proposal(step, insufficient=Refusal(step, "nothing is said twice", "go on"))
+    return _judged(step, context, done)
 
 
-def _judged(step: Step, ground: Ground, done: tuple[Operation, ...]) -> Proposal:
-    if ground.fits_after(done):
+def _judged(step: Step, context: Ground, done: tuple[Operation, ...]) -> Proposal:
+    if context.fits_after(done):
         return Proposal(step, done)
-    left = ground.tokens - sum(each.tokens_saved for each in done)
-    missing = Refusal(step, f"{left:,} tokens are left, more than {ground.fits_at:,}", "go on")
+    left = context.tokens - sum(each.tokens_saved for each in done)
+    missing = Refusal(
+        step, f"{left:,} tokens are left, more than {context.max_fitting_tokens:,}", "go on"
+    )
     return Proposal(step, done, missing)
 
 
@@ -129,7 +131,7 @@ def with_thoughts(view: View, operations: tuple[Operation, ...]) -> tuple[Operat
     edits = [edit for each in operations for edit in each.edits]
     changed = [edit.line for edit in edits if isinstance(edit, Replace)]
     removed = {edit.line for edit in edits if isinstance(edit, Remove)}
-    places = [slot.place for slot in view.slots if changed and slot.line >= min(changed)]
+    places = [slot.index for slot in view.blocks if changed and slot.line >= min(changed)]
     if not places or not binds_thinking(view.model):
         return operations
     if is_open(view) and thoughts_after(view, min(places)):

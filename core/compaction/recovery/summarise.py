@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def summarise_until_it_fits(
-    ground: Ground, whole: Whole, keep: int, settings: SummarySettings
+    context: Ground, conversation: Whole, keep_messages: int, settings: SummarySettings
 ) -> Operation | Refusal:
     """Sum up by rules with the last `keep` messages word for word, or with fewer of them.
 
     What stays may hold the very result that is too large: half as many are tried, down to one.
     """
-    said = settings.template, settings.budget, settings.choice
-    made = summarise(whole, keep, *said)
-    while keep > 1 and (isinstance(made, Refusal) or not ground.fits_after([made])):
-        keep //= 2
-        made = summarise(whole, keep, *said)
+    said = settings.template, settings.budget, settings.selection
+    made = summarise(conversation, keep_messages, *said)
+    while keep_messages > 1 and (isinstance(made, Refusal) or not context.fits_after([made])):
+        keep_messages //= 2
+        made = summarise(conversation, keep_messages, *said)
     return made

@@ -23,76 +23,76 @@ TRUNCATION_MESSAGE: Final = (
 """What the model reads in its place (002-73)."""
 
 
-def truncate_largest(ground: Ground) -> Proposal:
+def truncate_largest(context: Ground) -> Proposal:
     """Truncate one result after the other, and stop when the request fits (002-54, R002-13)."""
     done: list[Operation] = []
-    for slot in _by_size(ground):
-        if len(done) >= ground.truncates_left or (done and ground.fits_after(done)):
+    for slot in _by_size(context):
+        if len(done) >= context.truncations_left or (done and context.fits_after(done)):
             break
-        operation = _truncated(ground, slot, Step.TRUNCATE, "the largest result that is left")
+        operation = _truncated(context, slot, Step.TRUNCATE, "the largest result that is left")
         done += [operation] if operation else []
-    return _proposed(ground, Step.TRUNCATE, done)
+    return _proposed(context, Step.TRUNCATE, done)
 
 
-def truncate_aggressively(ground: Ground) -> Proposal:
+def truncate_aggressively(context: Ground) -> Proposal:
     """Truncate as many results as it takes to come down to the target (002-51 to 002-53).
 
     What is counted is what goes, in characters; the message in its place is not subtracted
     (002-62, 002-63).
     """
-    to_free = chars_to_free(ground)
+    to_free = chars_to_free(context)
     done: list[Operation] = []
     freed = 0
-    for slot in _by_size(ground):
-        if len(done) >= ground.truncates_left or freed >= to_free:
+    for slot in _by_size(context):
+        if len(done) >= context.truncations_left or freed >= to_free:
             break
-        operation = _truncated(ground, slot, Step.AGGRESSIVE, "among the largest results")
+        operation = _truncated(context, slot, Step.AGGRESSIVE, "among the largest results")
         if operation:
             done.append(operation)
             freed += slot.chars
-    return _proposed(ground, Step.AGGRESSIVE, done)
+    return _proposed(context, Step.AGGRESSIVE, done)
 
 
-def chars_to_free(ground: Ground) -> int:
+def chars_to_free(context: Ground) -> int:
     """Say how many characters have to go: those above the target's share of the limit."""
-    limit = ground.limit_tokens
-    target = int((ground.tokens if limit is None else limit) * ground.settings.target_ratio)
-    return max(0, ground.tokens - target) * ground.settings.chars_per_token
+    limit = context.limit_tokens
+    target = int((context.tokens if limit is None else limit) * context.settings.target_ratio)
+    return max(0, context.tokens - target) * context.settings.chars_per_token
 
 
-def _by_size(ground: Ground) -> Iterator[Slot]:
+def _by_size(context: Ground) -> Iterator[Slot]:
     """List the results that may be truncated, the largest first.
 
     Those at the end too: most often it is the newest result that is too large.
     """
-    touched = ground.touched
+    touched = context.changed_lines
     found = [
         each
-        for each in ground.view.slots
-        if each.piece.kind is PieceKind.TOOL_RESULT
-        and each.chars >= ground.settings.min_output
-        and not each.replaced
+        for each in context.view.blocks
+        if each.part.kind is PieceKind.TOOL_RESULT
+        and each.chars >= context.settings.min_output_chars
+        and not each.is_replaced
         and each.line not in touched
-        and each.line not in ground.view.kept
+        and each.line not in context.view.protected_lines
     ]
-    yield from sorted(found, key=lambda each: (-each.chars, each.place))
+    yield from sorted(found, key=lambda each: (-each.chars, each.index))
 
 
-def _truncated(ground: Ground, slot: Slot, step: Step, why: str) -> Operation | None:
-    intent = Intent(step, Harm.MASKED, f"{why}: {slot.chars:,} characters")
-    return replace_result(ground.view, slot, intent, TRUNCATION_MESSAGE)
+def _truncated(context: Ground, block: Slot, step: Step, why: str) -> Operation | None:
+    intent = Intent(step, Harm.MASKED, f"{why}: {block.chars:,} characters")
+    return replace_result(context.view, block, intent, TRUNCATION_MESSAGE)
 
 
-def _proposed(ground: Ground, step: Step, done: list[Operation]) -> Proposal:
+def _proposed(context: Ground, step: Step, done: list[Operation]) -> Proposal:
     if not done:
-        least = ground.settings.min_output
+        least = context.settings.min_output_chars
         return Proposal(
             step,
-            missing=Refusal(
+            insufficient=Refusal(
                 step, f"no result of {least} characters or more is left to truncate", "go on"
             ),
         )
-    if ground.fits_after(done):
+    if context.fits_after(done):
         return Proposal(step, tuple(done))
     saved = sum(each.tokens_saved for each in done)
     return Proposal(
@@ -100,8 +100,8 @@ def _proposed(ground: Ground, step: Step, done: list[Operation]) -> Proposal:
         tuple(done),
         Refusal(
             step,
-            f"{len(done)} truncated results free {saved:,} tokens: {ground.tokens - saved:,} are"
-            f" left, more than {ground.fits_at:,}",
+            f"{len(done)} truncated results free {saved:,} tokens: {context.tokens - saved:,} are"
+            f" left, more than {context.max_fitting_tokens:,}",
             "go on",
         ),
     )

@@ -24,7 +24,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find the payloads of attribution snapshots and of the queue's operations."""
     intent = Intent(NAME, LEVEL, "bookkeeping of the client, which no request holds")
     for line in long_lines(view, "attribution-snapshot", "queue-operation"):
-        value = view.value(line.number)
+        value = view.decoded_line(line.number)
         changes = {
             place: note
             for root in _PAYLOADS

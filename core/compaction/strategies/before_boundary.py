@@ -25,13 +25,13 @@ _ROOTS: Final = ("/message/content", "/toolUseResult")
 
 def find(view: View) -> Iterator[Operation]:
     """Find long texts before the last boundary; a person's words stay, and every line."""
-    boundary = max((n for n, why in view.kept.items() if why == "boundary"), default=0)
-    sent = {each.line for each in view.slots}
+    boundary = max((n for n, why in view.protected_lines.items() if why == "boundary"), default=0)
+    sent = {each.line for each in view.blocks}
     intent = Intent(NAME, LEVEL, "a compaction took it out of the context")
     for line in long_lines(view, "user", "assistant"):
         if line.number >= boundary or line.number in sent:
             continue
-        value = view.value(line.number)
+        value = view.decoded_line(line.number)
         changes = {
             place: note
             for root in _ROOTS

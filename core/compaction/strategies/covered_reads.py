@@ -26,7 +26,7 @@ def find(view: View) -> Iterator[Operation]:
         for number, touch in enumerate(touched):
             if touch.tool != "Read" or not may_change(view, touch.result):
                 continue
-            later = next((each for each in touched[number + 1 :] if each.shows(touch)), None)
+            later = next((each for each in touched[number + 1 :] if each.covers_read(touch)), None)
             if later is None:
                 continue
             text = text_of(view, touch.result) or ""

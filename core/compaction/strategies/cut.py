@@ -21,33 +21,33 @@ NAME: Final = "cut"
 LEVEL: Final = Harm.CUT
 
 
-def cut(whole: Whole, turns: int) -> Operation | Refusal:
+def cut(conversation: Whole, turns: int) -> Operation | Refusal:
     """Plan to keep the first prompt and the last turns, each from its prompt to its end."""
-    sent = whole.sent
+    sent = conversation.visible_entries
     tail = keep_turns(sent, turns)
     first = _first_prompt(sent, tail)
-    if len(tail.away) <= len(first):
+    if len(tail.removed) <= len(first):
         return Refusal("too_few", f"there are not more than {turns} turns", "keep fewer turns")
     last = "turn" if turns == 1 else f"{turns} turns"
-    lines = [entry.line for entry in tail.away]
+    lines = [entry.line for entry in tail.removed]
     said = (
         f"[Earlier conversation removed]\nThe first request and the last {last} follow."
-        f" What stood between them (lines {min(lines)} to {max(lines)} of {whole.transcript},"
+        f" What stood between them (lines {min(lines)} to {max(lines)} of {conversation.transcript_path},"
         " one JSON object a line) is no longer in the context: read files again before you rely"
         " on them."
     )
-    what = f"{tail.messages_away} messages leave, the first prompt and the last {last} stay"
-    kept = (*first, *tail.kept)
+    what = f"{tail.removed_messages} messages leave, the first prompt and the last {last} stay"
+    kept = (*first, *tail.retained)
     return appended_operation(
-        whole, Piece(PieceKind.SUMMARY, said), kept, LEVEL, (NAME, what, "the last resort")
+        conversation, Piece(PieceKind.SUMMARY, said), kept, LEVEL, (NAME, what, "the last resort")
     )
 
 
 def _first_prompt(sent: list[Entry], tail: Tail) -> tuple[Entry, ...]:
-    away = {entry.offset for entry in tail.away}
+    away = {entry.offset for entry in tail.removed}
     first = next((each for each in messages_of(sent) if is_prompt(each)), None)
     return tuple(
         entry
         for entry in (first.entries if first else ())
-        if entry.offset in away and any(piece.kind is PieceKind.PROMPT for piece in entry.pieces)
+        if entry.offset in away and any(piece.kind is PieceKind.PROMPT for piece in entry.parts)
     )

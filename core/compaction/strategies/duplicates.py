@@ -28,8 +28,8 @@ def find(view: View) -> Iterator[Operation]:
         if other is slot:
             continue
         text = text_of(view, slot) or ""
-        where = "later" if other.place > slot.place else "earlier"
-        short = pointer(text, f"same text as the {where} {other.piece.name} result")
+        where = "later" if other.index > slot.index else "earlier"
+        short = pointer(text, f"same text as the {where} {other.part.name} result")
         if not is_worth(text, short):
             continue
         intent = Intent(NAME, LEVEL, f"the same text stands at line {other.line}")
@@ -41,10 +41,10 @@ def find(view: View) -> Iterator[Operation]:
 def _stays(view: View) -> dict[str, Slot]:
     """Choose of equal results the one that stays: a protected one, or else the newest."""
     found: dict[str, Slot] = {}
-    for slot in view.slots:
-        if slot.replaced or not slot.call or slot.piece.kind is PieceKind.TOOL_INPUT:
+    for slot in view.blocks:
+        if slot.is_replaced or not slot.call_id or slot.part.kind is PieceKind.TOOL_INPUT:
             continue
         known = found.get(slot.digest)
-        if known is None or known.protected is None or slot.protected is not None:
+        if known is None or known.protected_reason is None or slot.protected_reason is not None:
             found[slot.digest] = slot
     return found

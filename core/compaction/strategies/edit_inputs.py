@@ -26,7 +26,7 @@ def find(view: View) -> Iterator[Operation]:
     for slot in inputs(view, EDITS):
         shorter: dict[str, str] = {}
         for name, text in edit_texts(input_of(view, slot)):
-            what = f"{name.rpartition('/')[2]} in {slot.piece.path or 'a file'}"
+            what = f"{name.rpartition('/')[2]} in {slot.part.path or 'a file'}"
             short = note(view, text, what, "Read the file.", "\n".join([what, *shorter.values()]))
             if is_worth(text, short):
                 shorter[name] = short

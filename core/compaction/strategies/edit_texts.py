@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 _TEXTS: Final = ("old_string", "new_string", "new_source")
 
 
-def edit_texts(asked: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def edit_texts(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Give what an Edit, MultiEdit or NotebookEdit takes out and puts in."""
     for name in _TEXTS:
-        if isinstance(asked.get(name), str):
-            yield f"/{name}", asked[name]
-    edits = asked.get("edits")
+        if isinstance(tool_input.get(name), str):
+            yield f"/{name}", tool_input[name]
+    edits = tool_input.get("edits")
     for number, edit in enumerate(edits if isinstance(edits, list) else []):
         if isinstance(edit, dict):
             for name in _TEXTS:

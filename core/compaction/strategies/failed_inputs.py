@@ -32,7 +32,7 @@ def find(view: View) -> Iterator[Operation]:
     newest = max(turns.values(), default=0)
     for slot in inputs(view):
         result = view.result_of(slot)
-        if result is None or not result.piece.failed or newest - turns[slot.place] < TURNS:
+        if result is None or not result.part.failed or newest - turns[slot.index] < TURNS:
             continue
         shorter = {
             name: short
@@ -50,8 +50,8 @@ def _turns(view: View) -> dict[int, int]:
     """Number the answers, by the place of each of their pieces."""
     numbers: dict[str | None, int] = {}
     found = {}
-    for slot in view.slots:
+    for slot in view.blocks:
         answer = slot.entry.message_id
         if answer is not None:
-            found[slot.place] = numbers.setdefault(answer, len(numbers))
+            found[slot.index] = numbers.setdefault(answer, len(numbers))
     return found

@@ -25,7 +25,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find long texts in snapshots of files; rewinding over them is lost."""
     intent = Intent(NAME, LEVEL, "an old copy of a file")
     for line in long_lines(view, "file-history-snapshot", "file-history-delta"):
-        changes = blanked(at(view.value(line.number), "/snapshot"), "/snapshot")
+        changes = blanked(at(view.decoded_line(line.number), "/snapshot"), "/snapshot")
         made = file_only(view, line.number, intent, line.type, changes)
         if made:
             yield made

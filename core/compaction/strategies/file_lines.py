@@ -19,9 +19,13 @@ LEAST_BYTES: Final = 8_192
 
 def long_lines(view: View, *types: str) -> Iterator[Line]:
     """Give the long lines of some types, or of any; none of the newest turns."""
-    newest = {each.line for each in view.slots if each.protected == TAIL}
+    newest = {each.line for each in view.blocks if each.protected_reason == TAIL}
     for line in view.lines:
-        if line.length < LEAST_BYTES or line.number in view.kept or line.number in newest:
+        if (
+            line.content_bytes < LEAST_BYTES
+            or line.number in view.protected_lines
+            or line.number in newest
+        ):
             continue
         if not types or line.type in types:
             yield line

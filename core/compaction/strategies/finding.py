@@ -38,59 +38,59 @@ class Touch(msgspec.Struct, frozen=True):
 
     result: Slot
     call: Slot
-    range: ReadRange
+    read_range: ReadRange
 
     @property
     def tool(self) -> str:
         """The tool's name."""
-        return self.result.piece.name
+        return self.result.part.name
 
-    def shows(self, other: Touch) -> bool:
+    def covers_read(self, other: Touch) -> bool:
         """Say whether it is a Read of all lines that another Read gave, where that is sure."""
-        if self.tool != "Read" or not self.range.covers(other.range):
+        if self.tool != "Read" or not self.read_range.covers(other.read_range):
             return False
-        if self.range == other.range or self.range.limit is not None:
+        if self.read_range == other.read_range or self.read_range.limit is not None:
             return True
-        last = (other.range.offset or 1) + (other.range.limit or READ_LINES)
-        return last <= (self.range.offset or 1) + READ_LINES
+        last = (other.read_range.offset or 1) + (other.read_range.limit or READ_LINES)
+        return last <= (self.read_range.offset or 1) + READ_LINES
 
 
 def results(view: View, tools: frozenset[str] | None = None) -> Iterator[Slot]:
     """Give the results that may be changed and are long enough, of some tools or of any."""
-    for slot in view.open():
-        if slot.piece.kind is not PieceKind.TOOL_RESULT or slot.chars < SHORTEST_CHARS:
+    for slot in view.changeable_blocks():
+        if slot.part.kind is not PieceKind.TOOL_RESULT or slot.chars < SHORTEST_CHARS:
             continue
-        if not slot.piece.media and (tools is None or slot.piece.name in tools):
+        if not slot.part.media and (tools is None or slot.part.name in tools):
             yield slot
 
 
 def inputs(view: View, tools: frozenset[str] | None = None) -> Iterator[Slot]:
     """Give the calls that may be changed and are long enough, of some tools or of any."""
-    for slot in view.open():
-        if slot.piece.kind is not PieceKind.TOOL_INPUT or slot.chars < SHORTEST_CHARS:
+    for slot in view.changeable_blocks():
+        if slot.part.kind is not PieceKind.TOOL_INPUT or slot.chars < SHORTEST_CHARS:
             continue
-        if tools is None or slot.piece.name in tools:
+        if tools is None or slot.part.name in tools:
             yield slot
 
 
 def touches(view: View) -> dict[str, list[Touch]]:
     """List who touched each file, oldest first; protected ones too, for they overtake others."""
     found: dict[str, list[Touch]] = {}
-    for slot in view.slots:
+    for slot in view.blocks:
         call = view.call_of(slot)
-        if call is None or call is slot or slot.piece.path is None or slot.piece.failed:
+        if call is None or call is slot or slot.part.path is None or slot.part.failed:
             continue
-        if slot.piece.kind is PieceKind.TOOL_RESULT and not slot.replaced and says(slot):
-            touch = Touch(slot, call, range_of(call.piece.text))
-            found.setdefault(slot.piece.path, []).append(touch)
+        if slot.part.kind is PieceKind.TOOL_RESULT and not slot.is_replaced and says(slot):
+            touch = Touch(slot, call, range_of(call.part.text))
+            found.setdefault(slot.part.path, []).append(touch)
     return found
 
 
-def says(slot: Slot) -> bool:
+def says(block: Slot) -> bool:
     """Say whether a result holds what was asked for, and does not name an earlier one instead."""
-    return slot.piece.name != "Read" or not slot.piece.text.startswith(_SEEN_BEFORE)
+    return block.part.name != "Read" or not block.part.text.startswith(_SEEN_BEFORE)
 
 
-def may_change(view: View, slot: Slot) -> bool:
+def may_change(view: View, block: Slot) -> bool:
     """Say whether a slot may be changed, and is long enough for it."""
-    return view.is_open(slot) and slot.chars >= SHORTEST_CHARS
+    return view.is_changeable(block) and block.chars >= SHORTEST_CHARS

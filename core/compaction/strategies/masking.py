@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ..view import Slot, View
 
 
-def mask(view: View, slot: Slot, intent: Intent, back: str) -> Operation | None:
+def mask(view: View, block: Slot, reason: Intent, restore_hint: str) -> Operation | None:
     """Put a stub with a digest in a result's place; None where it is not worth it."""
-    text = text_of(view, slot)
+    text = text_of(view, block)
     if text is None:
         return None
-    call = view.call_of(slot)
+    call = view.call_of(block)
     asked = input_of(view, call) if call else {}
-    short = note(view, text, f"{called(slot, asked)}, ok", back)
-    return replace_result(view, slot, intent, short) if is_worth(text, short) else None
+    short = note(view, text, f"{called(block, asked)}, ok", restore_hint)
+    return replace_result(view, block, reason, short) if is_worth(text, short) else None

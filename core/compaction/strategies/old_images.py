@@ -22,8 +22,8 @@ LEVEL: Final = Harm.MASKED
 def find(view: View) -> Iterator[Operation]:
     """Find results with pictures or documents; a line of text stands in each one's place."""
     intent = Intent(NAME, LEVEL, "a picture that is old")
-    for slot in view.open():
-        if slot.piece.kind is PieceKind.TOOL_RESULT and slot.piece.media:
+    for slot in view.changeable_blocks():
+        if slot.part.kind is PieceKind.TOOL_RESULT and slot.part.media:
             made = replace_images(view, slot, intent, _note)
             if made:
                 yield made

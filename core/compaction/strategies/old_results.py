@@ -25,9 +25,9 @@ _OTHERS: Final = LISTINGS | SHELLS | WEB
 def find(view: View) -> Iterator[Operation]:
     """Find results that no other strategy knows better; a digest of their names stays."""
     for slot in results(view):
-        if slot.piece.name in _OTHERS:
+        if slot.part.name in _OTHERS:
             continue
-        back = "Read it again for more." if slot.piece.name == "Read" else "Call it again for more."
+        back = "Read it again for more." if slot.part.name == "Read" else "Call it again for more."
         made = mask(view, slot, Intent(NAME, LEVEL, "a result that is old"), back)
         if made:
             yield made

@@ -29,8 +29,8 @@ _CLOSING: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
 
 def find(view: View) -> Iterator[Operation]:
     """Find what commands of the client and of its shell printed into the conversation."""
-    for slot in view.open():
-        if slot.piece.kind is not PieceKind.META or slot.chars < SHORTEST_CHARS:
+    for slot in view.changeable_blocks():
+        if slot.part.kind is not PieceKind.META or slot.chars < SHORTEST_CHARS:
             continue
         text = text_of(view, slot) or ""
         closing = _CLOSING.search(text)

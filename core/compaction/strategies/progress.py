@@ -22,7 +22,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find the payloads of progress lines; the lines stay, for others hang on them."""
     intent = Intent(NAME, LEVEL, "the result says what came of it")
     for line in long_lines(view, "progress"):
-        changes = blanked(at(view.value(line.number), "/data"), "/data")
+        changes = blanked(at(view.decoded_line(line.number), "/data"), "/data")
         made = file_only(view, line.number, intent, line.type, changes)
         if made:
             yield made

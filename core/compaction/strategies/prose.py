@@ -27,8 +27,8 @@ _CUES: Final = (DECISION, CONSTRAINT, REASON)
 
 def find(view: View) -> Iterator[Operation]:
     """Find long answers; sentences that decide, forbid or give a reason stay as they are."""
-    for slot in view.open():
-        if slot.piece.kind is not PieceKind.TEXT or slot.chars < SHORTEST_CHARS:
+    for slot in view.changeable_blocks():
+        if slot.part.kind is not PieceKind.TEXT or slot.chars < SHORTEST_CHARS:
             continue
         text = text_of(view, slot) or ""
         kept = extract(text)

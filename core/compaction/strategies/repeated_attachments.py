@@ -25,13 +25,13 @@ _CLOSING: Final = "</system-reminder>"
 def find(view: View) -> Iterator[Operation]:
     """Find attachments that stand there again; of those that may change the newest stays."""
     stays: dict[str, Slot] = {}
-    for slot in view.slots:
-        if slot.piece.kind is PieceKind.ATTACHMENT and not slot.replaced:
+    for slot in view.blocks:
+        if slot.part.kind is PieceKind.ATTACHMENT and not slot.is_replaced:
             known = stays.get(slot.digest)
-            if known is None or known.protected is None:
+            if known is None or known.protected_reason is None:
                 stays[slot.digest] = slot
-    for slot in view.open():
-        if slot.piece.kind is not PieceKind.ATTACHMENT or slot.chars < SHORTEST_CHARS:
+    for slot in view.changeable_blocks():
+        if slot.part.kind is not PieceKind.ATTACHMENT or slot.chars < SHORTEST_CHARS:
             continue
         other = stays[slot.digest]
         text = text_of(view, slot) if other is not slot else None

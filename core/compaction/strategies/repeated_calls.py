@@ -26,15 +26,15 @@ _WRITERS: Final = EDITS | {"Write"}
 def find(view: View) -> Iterator[Operation]:
     """Find results of calls that were made again later with the same input, and succeeded."""
     last: dict[tuple[str, str], Slot] = {}
-    for slot in view.slots:
+    for slot in view.blocks:
         call = view.call_of(slot)
-        answers = slot.piece.kind is PieceKind.TOOL_RESULT and not slot.piece.failed
+        answers = slot.part.kind is PieceKind.TOOL_RESULT and not slot.part.failed
         if call and answers and says(slot):
-            last[slot.piece.name, call.digest] = slot
+            last[slot.part.name, call.digest] = slot
     for slot in results(view):
         call = view.call_of(slot)
-        later = last.get((slot.piece.name, call.digest)) if call else None
-        if later is None or later.place <= slot.place or slot.piece.name in _WRITERS:
+        later = last.get((slot.part.name, call.digest)) if call else None
+        if later is None or later.index <= slot.index or slot.part.name in _WRITERS:
             continue
         text = text_of(view, slot) or ""
         short = overtaken(view, text, "old: the same call was made again later")

@@ -45,6 +45,6 @@ def find(view: View) -> Iterator[Operation]:
 
 
 def _is_whole(touch: Touch) -> bool:
-    asked = touch.range
+    asked = touch.read_range
     whole = touch.tool == "Read" and asked.offset in {None, 0, 1} and asked.limit is None
     return whole or touch.tool == "Write"

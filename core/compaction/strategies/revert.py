@@ -24,8 +24,8 @@ def revert(view: View, line: int) -> Operation | Refusal:
     """Plan to remove a prompt and all of the conversation after it; `line` is the prompt's."""
     prompts = [
         slot.line
-        for slot in view.slots
-        if slot.piece.kind is PieceKind.PROMPT and slot.entry.type == "user"
+        for slot in view.blocks
+        if slot.part.kind is PieceKind.PROMPT and slot.entry.type == "user"
     ]
     if line not in prompts:
         known = ", ".join(map(str, prompts[-5:])) or "none"
@@ -38,7 +38,7 @@ def revert(view: View, line: int) -> Operation | Refusal:
         )
     gone = [each for each in view.lines if each.number >= line and each.type in CONVERSATION]
     # Half a line follows what leaves, whatever it was to be.
-    torn = [view.torn] if view.torn else []
+    torn = [view.torn_line] if view.torn_line else []
     return Operation(
         strategy=NAME,
         level=LEVEL,
@@ -46,11 +46,11 @@ def revert(view: View, line: int) -> Operation | Refusal:
         kind=PieceKind.PROMPT.value,
         what=f"back to before line {line}: {len(gone)} lines leave",
         why="asked for; files on disk are not reverted",
-        tokens_saved=sum(slot.tokens for slot in view.slots if slot.line >= line),
-        bytes_saved=sum(each.size for each in (*gone, *torn)),
+        tokens_saved=sum(slot.tokens for slot in view.blocks if slot.line >= line),
+        bytes_saved=sum(each.total_bytes for each in (*gone, *torn)),
         edits=(
-            *(_removal(each, view.raw(each.number)) for each in gone),
-            *(_removal(each, view.raw_torn()) for each in torn),
+            *(_removal(each, view.line_bytes(each.number)) for each in gone),
+            *(_removal(each, view.torn_bytes()) for each in torn),
         ),
     )
 

@@ -30,7 +30,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find pictures in what the client keeps of a result; the message keeps its own copy."""
     intent = Intent(NAME, LEVEL, "the message holds the same picture")
     for line in long_lines(view):
-        value = view.value(line.number) if line.has_result else None
+        value = view.decoded_line(line.number) if line.has_result else None
         sent = {
             text for _, text in strings(at(value, "/message/content"), "") if len(text) > len(PIXEL)
         }

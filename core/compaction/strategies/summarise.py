@@ -32,76 +32,86 @@ FEWEST_AWAY: Final = 3
 """Messages that must leave (001-24, R001-04: preserve + 3)."""
 
 
-def facts_of(whole: Whole, tail: Tail) -> tuple[Fact, ...]:
+def facts_of(conversation: Whole, tail: Tail) -> tuple[Fact, ...]:
     """Gather what a summary of all before the tail may hold."""
-    seen = history(whole.entries)
-    kept = frozenset(entry.offset for entry in tail.kept)
-    return gather(Source(tuple(seen), kept, whole.transcript), earlier_facts(seen))
+    seen = history(conversation.entries)
+    kept = frozenset(entry.offset for entry in tail.retained)
+    return gather(Source(tuple(seen), kept, conversation.transcript_path), earlier_facts(seen))
 
 
 def summarise(
-    whole: Whole,
-    keep: int,
+    conversation: Whole,
+    keep_messages: int,
     template: Template,
     budget: Budget | None = None,
-    choice: Choice = EVERYTHING,
+    fact_selection: Choice = EVERYTHING,
 ) -> Operation | Refusal:
     """Plan a summary by rules, with the last `keep` messages word for word.
 
     The budget is min(8 % of what leaves, 12k tokens) where none is given, and the person's
     messages besides. Refused where too little leaves, or where the summary is no good.
     """
-    tail = keep_last(whole.sent, keep)
-    source = whole.tokens(tail.away)
-    facts = choice.of(facts_of(whole, tail))
-    made = choice.sum_up(facts, template, budget or budget_of(source))
-    return place(whole, tail, made, facts)
+    tail = keep_last(conversation.visible_entries, keep_messages)
+    source = conversation.tokens(tail.removed)
+    facts = fact_selection.select(facts_of(conversation, tail))
+    made = fact_selection.build_summary(facts, template, budget or budget_of(source))
+    return place(conversation, tail, made, facts)
 
 
 def summarise_with(
-    whole: Whole,
-    keep: int,
+    conversation: Whole,
+    keep_messages: int,
     template: Template,
-    commission: Commission,
+    model_options: Commission,
     budget: Budget | None = None,
-    choice: Choice = EVERYTHING,
+    fact_selection: Choice = EVERYTHING,
 ) -> Operation | Refusal:
     """Plan a summary that a named model writes; refused where it fails, and nothing changes."""
-    tail = keep_last(whole.sent, keep)
-    source = whole.tokens(tail.away)
-    facts = choice.of(facts_of(whole, tail))
+    tail = keep_last(conversation.visible_entries, keep_messages)
+    source = conversation.tokens(tail.removed)
+    facts = fact_selection.select(facts_of(conversation, tail))
     chosen = budget or budget_of(source)
     try:
-        made = write(commission, facts, tail.away, source, template, chosen)
+        made = write(model_options, facts, tail.removed, source, template, chosen)
     except ProviderError as error:
-        said, name = str(error), commission.provider.name
+        said, name = str(error), model_options.provider.name
         why = said if said.startswith(name) else f"{name}: {said}"
         return Refusal("provider", why, "nothing was changed; try again, or leave --provider out")
-    return place(whole, tail, made, facts)
+    return place(conversation, tail, made, facts)
 
 
-def place(whole: Whole, tail: Tail, made: Summary, facts: tuple[Fact, ...]) -> Operation | Refusal:
+def place(
+    conversation: Whole, tail: Tail, summary: Summary, facts: tuple[Fact, ...]
+) -> Operation | Refusal:
     """Put a summary in the place of what leaves; refused where it does not stand for it."""
-    if tail.messages_away < FEWEST_AWAY:
-        least = tail.messages_kept + FEWEST_AWAY
+    if tail.removed_messages < FEWEST_AWAY:
+        least = tail.retained_messages + FEWEST_AWAY
         return Refusal(
             "too_few",
             f"Not enough messages to compact. Need at least {least} messages.",
             "keep fewer messages, or let the session grow",
         )
-    held = [each for each in facts if each in made.facts]
-    wrong = flaws(made.text, made.tokens, whole.tokens(tail.away), held)
+    held = [each for each in facts if each in summary.facts]
+    wrong = flaws(summary.text, summary.tokens, conversation.tokens(tail.removed), held)
     if wrong:
         return Refusal(
             f"summary_{wrong[0].check}",
-            f"the summary is no good: {wrong[0].why}",
+            f"the summary is no good: {wrong[0].reason}",
             "give it another budget, or use a lower level",
         )
     what = (
-        f"{tail.messages_away} messages → a summary of ≈ {made.tokens:,} tokens,"
-        f" {tail.messages_kept} messages kept"
+        f"{tail.removed_messages} messages → a summary of ≈ {summary.tokens:,} tokens,"
+        f" {tail.retained_messages} messages kept"
     )
-    why = f"{made.left_out} of {len(facts)} facts did not fit" if made.left_out else "all facts fit"
+    why = (
+        f"{summary.omitted} of {len(facts)} facts did not fit"
+        if summary.omitted
+        else "all facts fit"
+    )
     return appended_operation(
-        whole, Piece(PieceKind.SUMMARY, redact(made.text)), tail.kept, LEVEL, (NAME, what, why)
+        conversation,
+        Piece(PieceKind.SUMMARY, redact(summary.text)),
+        tail.retained,
+        LEVEL,
+        (NAME, what, why),
     )

@@ -31,12 +31,12 @@ def binds_thinking(model: str | None) -> bool:
 
 def find(view: View) -> Iterator[Operation]:
     """Find nothing of its own: it follows from what others change."""
-    yield from find_after(view, len(view.slots))
+    yield from find_after(view, len(view.blocks))
 
 
-def find_after(view: View, place: int) -> Iterator[Operation]:
+def find_after(view: View, index: int) -> Iterator[Operation]:
     """Drop every thought behind a place, whole: also the newest ones, or none would hold."""
     intent = Intent(NAME, LEVEL, "bound to what stands before it, which is changed")
-    made = drop_thoughts(view, thoughts_after(view, place), intent)
+    made = drop_thoughts(view, thoughts_after(view, index), intent)
     if made:
         yield made

@@ -29,7 +29,7 @@ def find(view: View) -> Iterator[Operation]:
     """Find long texts in what the client keeps of a result; its shape stays, and its keys."""
     intent = Intent(NAME, LEVEL, "the model reads the result itself, not this copy")
     for line in long_lines(view):
-        details = at(view.value(line.number), _ROOT) if line.has_result else None
+        details = at(view.decoded_line(line.number), _ROOT) if line.has_result else None
         if not isinstance(details, dict) or _STATES & details.keys():
             continue
         changes = {

@@ -31,7 +31,7 @@ def find(view: View) -> Iterator[Operation]:
                 continue
             text = text_of(view, touch.result) or ""
             short = pointer(text, "unchanged in a later Read of this file")
-            shown = [each for each in touched[number + 1 :] if each.shows(touch)]
+            shown = [each for each in touched[number + 1 :] if each.covers_read(touch)]
             if not shown or not is_worth(text, short):
                 continue
             # The newest one is the one that stays.

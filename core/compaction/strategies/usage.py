@@ -44,7 +44,7 @@ def lower_usage(view: View, operations: Sequence[Operation]) -> Operation | None
     saved = sum(each.tokens_saved for each in operations if _is_before(each, answer))
     recorded = max((each.context_tokens or 0 for each in answer), default=0)
     # What was cleared in memory comes back on a resume: what it saves, the answer never saw.
-    saved -= sum(cleared_tokens(view.slots, view.entries, each) for each in answer[:1])
+    saved -= sum(cleared_tokens(view.blocks, view.entries, each) for each in answer[:1])
     if not 0 < saved < recorded:
         # Nothing that it saw goes, or it says less than that: then it is low already.
         return None
@@ -90,7 +90,7 @@ def _is_apart(edit: Edit) -> bool:
 
 
 def _edits(view: View, number: int, left: int) -> Iterator[Edit]:
-    usage: dict[str, Any] = view.value(number)["message"]["usage"]
+    usage: dict[str, Any] = view.decoded_line(number)["message"]["usage"]
     last = {
         "type": "message",
         "input_tokens": left,

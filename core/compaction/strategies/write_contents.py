@@ -26,7 +26,7 @@ def find(view: View) -> Iterator[Operation]:
         text = input_of(view, slot).get("content")
         if not isinstance(text, str):
             continue
-        path = slot.piece.path or "a file"
+        path = slot.part.path or "a file"
         short = note(view, text, f"content written to {path}", "Read the file.", path)
         if not is_worth(text, short):
             continue

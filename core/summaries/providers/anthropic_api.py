@@ -37,7 +37,7 @@ class AnthropicApi(msgspec.Struct, frozen=True):
     def _base(self) -> str:
         return (self.environment.get(BASE) or DEFAULT_BASE).rstrip("/")
 
-    def ask(self, request: Request, timeout_s: float) -> str:
+    def generate(self, request: Request, timeout_s: float) -> str:
         """Give the text blocks of the answer, joined (001-32); raises ProviderError."""
         key = self.environment.get(KEY)
         if not key:

@@ -38,13 +38,13 @@ _SUMMARY: Final = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 
 
 def wording(
-    template: Template, facts: Sequence[Fact], conversation: str, most_words: int = MOST_WORDS
+    template: Template, facts: Sequence[Fact], conversation: str, max_words: int = MOST_WORDS
 ) -> str:
     """Say what is wanted: the sections, what must be named, and the conversation as data."""
-    sections = "\n".join(f"## {each.title}\n({each.asks})" for each in template.sections)
+    sections = "\n".join(f"## {each.title}\n({each.instructions})" for each in template.sections)
     return (
         "Write a summary with which another assistant can go on with the work below. Use these"
-        f" sections, each as a heading:\n\n{sections}\n\nStay under {most_words} words. Say facts,"
+        f" sections, each as a heading:\n\n{sections}\n\nStay under {max_words} words. Say facts,"
         " not how they were come by; name files with their exact paths, names as they are"
         " written, decisions with their reasons, errors with what resolved them, and the user's"
         " constraints word for word. List nothing as open that is done. Answer with the summary"
@@ -56,7 +56,7 @@ def wording(
     )
 
 
-def shown(entries: Iterable[Entry], count: CountTokens) -> str:
+def shown(entries: Iterable[Entry], estimate: CountTokens) -> str:
     """Write the conversation down for a model: words whole, calls and results short.
 
     Of more than MOST_SHOWN tokens the first 20 % and the last 60 % of the lines are shown.
@@ -64,10 +64,10 @@ def shown(entries: Iterable[Entry], count: CountTokens) -> str:
     lines = [
         line
         for message in messages_of(list(entries))
-        for line in _said(message.role.value, message.pieces, message.entries)
+        for line in _said(message.role.value, message.parts, message.entries)
     ]
     text = "\n".join(lines)
-    while count(text) > MOST_SHOWN and len(lines) > 2:
+    while estimate(text) > MOST_SHOWN and len(lines) > 2:
         first, last = int(FIRST * len(lines)), max(1, int(LAST * len(lines)))
         out = len(lines) - first - last
         lines = [*lines[:first], f"[… {out} lines left out …]", *lines[-last:]]

@@ -53,7 +53,7 @@ class ClaudeCli(msgspec.Struct, frozen=True):
         """The command."""
         return f"{PROGRAM} -p"
 
-    def ask(self, request: Request, timeout_s: float) -> str:
+    def generate(self, request: Request, timeout_s: float) -> str:
         """Give what it prints; raises ProviderError."""
         program = find_program(PROGRAM, self.environment)
         if program is None:

@@ -39,7 +39,7 @@ class OpenAiApi(msgspec.Struct, frozen=True):
     def _base(self) -> str:
         return (self.environment.get(BASE) or DEFAULT_BASE).rstrip("/")
 
-    def ask(self, request: Request, timeout_s: float) -> str:
+    def generate(self, request: Request, timeout_s: float) -> str:
         """Give the answer's text; raises ProviderError. A server of one's own needs no key."""
         key = self.environment.get(KEY)
         if not key and self._base == DEFAULT_BASE:

@@ -42,7 +42,7 @@ class ProviderError(Exception):
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
-        self.passing: Final = passing
+        self.retryable: Final = passing
         """Asking again may help."""
 
 
@@ -54,6 +54,6 @@ class Provider(Protocol):
         """What a receipt calls it; the address without a key."""
         ...
 
-    def ask(self, request: Request, timeout_s: float) -> str:
+    def generate(self, request: Request, timeout_s: float) -> str:
         """Give the answer's text; raises ProviderError."""
         ...

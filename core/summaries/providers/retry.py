@@ -19,17 +19,17 @@ class RetrySettings(msgspec.Struct, frozen=True):
     """How often, and after how long."""
 
     retries: int = 2
-    initial_s: float = 2.0
+    first_delay_s: float = 2.0
     factor: float = 2.0
-    most_s: float = 30.0
-    timeout_s: float = 60.0
+    max_delay_s: float = 30.0
+    attempt_timeout_s: float = 60.0
     """Of each attempt (`compact.timeout_s`)."""
-    total_s: float = 120.0
+    total_timeout_s: float = 120.0
     """Of all together (compaction.md 7.5)."""
 
     def delay_s(self, attempt: int) -> float:
         """Give the wait after an attempt, from 0: 2, 4, 8, …, at most 30 (002-97)."""
-        return min(self.initial_s * self.factor**attempt, self.most_s)
+        return min(self.first_delay_s * self.factor**attempt, self.max_delay_s)
 
 
 DEFAULT: Final = RetrySettings()
@@ -47,17 +47,19 @@ def ask_again(
 
     An empty answer is a failure. What asking again cannot mend is said at once.
     """
-    end = clock() + settings.total_s
+    end = clock() + settings.total_timeout_s
     attempt = 0
     while True:
         try:
-            answer = provider.ask(request, max(1.0, min(settings.timeout_s, end - clock())))
+            answer = provider.generate(
+                request, max(1.0, min(settings.attempt_timeout_s, end - clock()))
+            )
             if answer.strip():
                 return answer
             raise ProviderError(f"{provider.name} gave an empty summary", passing=True)
         except ProviderError as error:
             wait = settings.delay_s(attempt)
-            if not error.passing or attempt >= settings.retries or clock() + wait >= end:
+            if not error.retryable or attempt >= settings.retries or clock() + wait >= end:
                 raise
         sleep(wait)
         attempt += 1

@@ -37,11 +37,11 @@ class Commission(msgspec.Struct, frozen=True):
     model: str = CHEAP_MODEL
     cache: Cache | None = None
     """None where nothing is kept (`summary.cache`)."""
-    most_words: int = MOST_WORDS
+    max_words: int = MOST_WORDS
     """That are asked for (`summary.max_words`)."""
     retry: RetrySettings = DEFAULT
-    ask: Callable[[Provider, Request, RetrySettings], str] = ask_again
-    tell: Callable[[str], None] = _ignore
+    generate: Callable[[Provider, Request, RetrySettings], str] = ask_again
+    warn: Callable[[str], None] = _ignore
     """Is told, in one line, what went wrong beside it."""
 
 
@@ -60,7 +60,7 @@ def write(
     a worse summary is no success, and changes nothing (R001-03). A good one alone is kept.
     """
     known = sum_up(facts, template, budget).facts
-    text = redact(wording(template, known, shown(away, most), commission.most_words))
+    text = redact(wording(template, known, shown(away, most), commission.max_words))
     request = Request(text, commission.model)
     key = Key(
         commission.session_id,
@@ -71,14 +71,16 @@ def write(
         text,
     )
     kept = commission.cache.get(key) if commission.cache else None
-    said = kept or answer_in(commission.ask(commission.provider, request, commission.retry))
+    said = kept or answer_in(commission.generate(commission.provider, request, commission.retry))
     wrong = flaws(said, most(said), source_tokens, known, NAMED)
     if wrong:
-        raise ProviderError(f"{commission.provider.name}: the summary is no good: {wrong[0].why}")
+        raise ProviderError(
+            f"{commission.provider.name}: the summary is no good: {wrong[0].reason}"
+        )
     written = fact(Part.WRITTEN, said, 0, 1.0, WRITTEN_KEY)
     made = sum_up([written, *missing_from(said, facts)], template, budget)
     if written not in made.facts:
-        why = f"{most(said):,} tokens do not fit into a budget of {budget.tokens:,}"
+        why = f"{most(said):,} tokens do not fit into a budget of {budget.max_tokens:,}"
         raise ProviderError(f"{commission.provider.name}: the summary is too long: {why}")
     if kept is None:
         _keep(commission, key, said)
@@ -92,4 +94,4 @@ def _keep(commission: Commission, key: Key, said: str) -> None:
         commission.cache.put(key, said)
     except OSError as error:
         why = error.strerror or error
-        commission.tell(f"{commission.cache.folder}: the summary is not kept: {why}")
+        commission.warn(f"{commission.cache.folder}: the summary is not kept: {why}")

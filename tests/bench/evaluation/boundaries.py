@@ -53,7 +53,7 @@ def compactions_of(path: Path) -> Iterator[Compaction]:
         )
         after = project([*entries[:number], *rest[:answer]])
         summary = "\n".join(
-            piece.text for each in after for piece in each.pieces if piece.kind is PieceKind.SUMMARY
+            piece.text for each in after for piece in each.parts if piece.kind is PieceKind.SUMMARY
         )
         if before and summary:
             later = next_requests(_until_boundary(rest[answer:]))
@@ -76,7 +76,7 @@ def newest_within(before: Sequence[Entry], budget: int, tokens: CountedOnce) -> 
 def with_summary(text: str, tail: Sequence[Entry]) -> list[Entry]:
     """Put a summary in front of what is kept."""
     piece = Piece(PieceKind.SUMMARY, text)
-    first = Entry(offset=0, length=0, line=0, type="user", role=Role.USER, pieces=(piece,))
+    first = Entry(offset=0, length=0, line=0, type="user", role=Role.USER, parts=(piece,))
     return [first, *tail]
 
 

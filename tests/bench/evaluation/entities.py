@@ -59,7 +59,7 @@ def weights(original: Sequence[Entry]) -> dict[str, int]:
     for entry in original:
         met: set[str] = set()
         referred: set[str] = set()
-        for piece in entry.pieces:
+        for piece in entry.parts:
             names = entities_in(text_of(piece))
             met |= names
             if piece.kind in AUTHORED or piece.kind is PieceKind.PROMPT:

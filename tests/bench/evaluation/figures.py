@@ -115,7 +115,7 @@ def sent_from(path: Path) -> list[Entry]:
 @lru_cache
 def counter_for(model: str | None) -> CountedOnce:
     """Count for a model with what ctxtop ships, nothing learnt; no piece twice in a run."""
-    return CountedOnce(Estimator({}).of(model))
+    return CountedOnce(Estimator({}).for_model(model))
 
 
 def counter_of(entries: Sequence[Entry]) -> CountedOnce:

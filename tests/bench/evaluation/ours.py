@@ -63,9 +63,11 @@ def our_ways() -> Iterator[tuple[str, Compact]]:
 def summary_within(entries: Sequence[Entry], last: bytes, budget: int, tokens: CountedOnce) -> str:
     """Sum up a whole conversation by rules in at most so many tokens; `last` is its last line."""
     whole = _whole(entries, last, tokens)
-    facts = facts_of(whole, Tail(tuple(whole.sent), (), 0, 0))
+    facts = facts_of(whole, Tail(tuple(whole.visible_entries), (), 0, 0))
     prompts = sum(
-        tokens.tokens(piece) for piece in pieces_of(whole.sent) if piece.kind is PieceKind.PROMPT
+        tokens.tokens(piece)
+        for piece in pieces_of(whole.visible_entries)
+        if piece.kind is PieceKind.PROMPT
     )
     of_prompts = min(int(QUOTED * prompts), int(PROMPTS_SHARE * budget))
     made = sum_up(facts, ELEVEN, Budget(budget - of_prompts, of_prompts))
@@ -84,7 +86,7 @@ def compact_at(level: Harm) -> Compact:
 
 
 def _compact(level: Harm, path: Path) -> bytes:
-    plan = plan_transcript(path.stem, path, _read, counter_for, aim=Aim(level=level))
+    plan = plan_transcript(path.stem, path, _read, counter_for, options=Aim(max_level=level))
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
@@ -116,7 +118,7 @@ def _summarised(whole: Whole, _view: View) -> Operation | Refusal:
 
 def _whole(entries: Sequence[Entry], last: bytes, tokens: CountedOnce) -> Whole:
     # As `plan_whole` holds it: of a result no more than its beginning.
-    held = tuple(replace(entry, pieces=tuple(map(_cut, entry.pieces))) for entry in entries)
+    held = tuple(replace(entry, parts=tuple(map(_cut, entry.parts))) for entry in entries)
     return Whole(held, envelope_of(json.loads(last)), tokens.tokens)
 
 

@@ -116,7 +116,7 @@ def answerability(probes: Iterable[Probe], original: Index, compacted: Index) ->
 def _recall(entries: Sequence[Entry]) -> Iterator[Probe]:
     commands: dict[str, str] = {}
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.TOOL_INPUT:
                 commands[piece.tool_use_id or ""] = _asked(piece)
             elif piece.kind is PieceKind.TOOL_RESULT:
@@ -141,7 +141,7 @@ def _artifact(entries: Sequence[Entry]) -> Iterator[Probe]:
         done = "changed" if use.edits or use.writes else "read"
         yield Probe(Kind.ARTIFACT, f"file {done} {_basename(use.path)}", use.path, use.line)
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind is PieceKind.TOOL_INPUT and piece.name == "Bash":
                 asked = input_of(piece)
                 command, why = str(asked.get("command", "")), str(asked.get("description", ""))
@@ -151,7 +151,7 @@ def _artifact(entries: Sequence[Entry]) -> Iterator[Probe]:
 
 def _decision(entries: Sequence[Entry]) -> Iterator[Probe]:
     for entry in entries:
-        for piece in entry.pieces:
+        for piece in entry.parts:
             if piece.kind not in {PieceKind.PROMPT, PieceKind.TEXT, PieceKind.SUMMARY}:
                 continue
             for sentence in sentences_with(DECISION, said_in(piece.text)):
@@ -167,7 +167,7 @@ def _continuation(entries: Sequence[Entry]) -> Iterator[Probe]:
     prompts = [
         (piece.text, entry.line)
         for entry in entries
-        for piece in entry.pieces
+        for piece in entry.parts
         if piece.kind is PieceKind.PROMPT
     ]
     for text, line in prompts[-1:]:

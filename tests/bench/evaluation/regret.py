@@ -67,7 +67,7 @@ def regret(original: Sequence[Entry], compacted: Sequence[Entry], after: Sequenc
     references = 0
     for entry in after:
         met: set[str] = set()
-        for piece in entry.pieces:
+        for piece in entry.parts:
             names = entities_in(text_of(piece))
             if entry.role is Role.ASSISTANT and piece.kind in AUTHORED:
                 referred = names & stood

@@ -33,7 +33,7 @@ def text_of(piece: Piece) -> str:
 def pieces_of(entries: Iterable[Entry]) -> Iterator[Piece]:
     """Give the pieces of all entries in their order."""
     for entry in entries:
-        yield from entry.pieces
+        yield from entry.parts
 
 
 def texts_of(entries: Iterable[Entry], kinds: frozenset[PieceKind] | None = None) -> list[str]:

@@ -84,9 +84,9 @@ def test_density_is_of_different_things() -> None:
 
 
 def test_what_says_more_than_before_is_named() -> None:
-    before = [entry(*returned("Read", "1", "short").pieces, uuid="a"), answered("x", uuid="b")]
+    before = [entry(*returned("Read", "1", "short").parts, uuid="a"), answered("x", uuid="b")]
     after = [
-        entry(*returned("Read", "1", "a longer stub").pieces, uuid="a"),
+        entry(*returned("Read", "1", "a longer stub").parts, uuid="a"),
         answered("x", uuid="b"),
         asked("new"),
     ]

@@ -49,9 +49,9 @@ def test_a_compaction_shows_what_stood_before_and_after_it_and_what_came_next(
 ) -> None:
     (found,) = compactions_of(compacted(tmp_path))
 
-    assert [each.pieces[0].text for each in found.before] == ["fix the parser", "it reads twice"]
-    assert [each.pieces[0].kind for each in found.after] == [PieceKind.SUMMARY, PieceKind.PROMPT]
-    assert [each.pieces[0].text for each in found.later] == ["I look at it", "go on"]
+    assert [each.parts[0].text for each in found.before] == ["fix the parser", "it reads twice"]
+    assert [each.parts[0].kind for each in found.after] == [PieceKind.SUMMARY, PieceKind.PROMPT]
+    assert [each.parts[0].text for each in found.later] == ["I look at it", "go on"]
     assert found.summary == "We fixed the parser."
 
 

@@ -36,7 +36,7 @@ TOO_LONG: Final = "prompt is too long: 210000 tokens > 200000 maximum"
 FEWER: Final = "prompt is too long: 30000 tokens > 20000 maximum"
 FOUND: Final = Found(made.SESSION, "k", Type.TOKEN_LIMIT, 210_000, 200_000)
 AGGRESSIVE: Final = RecoverySettings(
-    order=(Step.AGGRESSIVE, Step.TRUNCATE, Step.FIX_EMPTY, Step.REVERT, Step.SUMMARIZE),
+    step_order=(Step.AGGRESSIVE, Step.TRUNCATE, Step.FIX_EMPTY, Step.REVERT, Step.SUMMARIZE),
     aggressive=True,
 )
 
@@ -80,19 +80,19 @@ def chosen(
     **more: Any,  # noqa: ANN401
 ) -> Choice:
     seen = ground(path, lines, current=30_000, most=20_000, settings=settings)
-    steps = steps_for(seen.found.error_type, settings)
+    steps = steps_for(seen.refusal.error_type, settings)
     return choose(steps, seen, base(path), Tools(**more), frozenset({Step.REVERT}))
 
 
 def mend(
-    path: Path, lines: list[made.JsonLine], order: tuple[Step, ...] = SETTINGS.order
+    path: Path, lines: list[made.JsonLine], order: tuple[Step, ...] = SETTINGS.step_order
 ) -> Recovery:
     made.write(path, lines)
     state = path.parent / "state"
     with closing(Writer(path.parent / "ctxtop.db")) as writer:
         wanted = Wanted(
-            subject=Subject(made.SESSION, path, None, state, read_conversation, lambda _: None),
-            settings=RecoverySettings(order=order),
+            target=Subject(made.SESSION, path, None, state, read_conversation, lambda _: None),
+            settings=RecoverySettings(step_order=order),
             counter_of=lambda _model: Chars4(),
             window_tokens=None,
             reserve_tokens=0,

@@ -100,7 +100,7 @@ def test_002_43() -> None:
 
 
 def test_002_44() -> None:
-    steps = steps_for(Type.TOKEN_LIMIT, RecoverySettings(order=AGGRESSIVE.order))
+    steps = steps_for(Type.TOKEN_LIMIT, RecoverySettings(step_order=AGGRESSIVE.step_order))
     assert steps == (Step.TRUNCATE, Step.FIX_EMPTY, Step.REVERT, Step.SUMMARIZE)
 
 
@@ -111,7 +111,7 @@ def test_002_45() -> None:
 
 def test_002_46(path: Path) -> None:
     """Needs no sizes: half of what is there is the target."""
-    last = RecoverySettings(order=(Step.TRUNCATE, Step.AGGRESSIVE), aggressive=True)
+    last = RecoverySettings(step_order=(Step.TRUNCATE, Step.AGGRESSIVE), aggressive=True)
     assert steps_for(Type.BEDROCK, last)[0] is Step.AGGRESSIVE
     seen = ground(path, sizes(40_000, 40_000), error_type=Type.BEDROCK, settings=last)
     assert chars_to_free(seen) == (seen.tokens - seen.tokens // 2) * 4
@@ -122,7 +122,7 @@ def test_002_47() -> None:
 
 
 def test_002_48() -> None:
-    run = wait_for_lock(detect(None, FOUND, SETTINGS.order, NOW, SETTINGS), NOW)
+    run = wait_for_lock(detect(None, FOUND, SETTINGS.step_order, NOW, SETTINGS), NOW)
     assert (run.state, run.found) == (State.PENDING, FOUND)
 
 
@@ -156,7 +156,7 @@ def test_002_53(path: Path) -> None:
     assert (enough.chosen and enough.chosen.step) is Step.AGGRESSIVE
     assert len(enough.chosen.operations if enough.chosen else ()) == 1
     little = chosen(path, sizes(8000), AGGRESSIVE)
-    assert [each.step for each in little.tried][:2] == [Step.AGGRESSIVE, Step.TRUNCATE]
+    assert [each.step for each in little.proposals][:2] == [Step.AGGRESSIVE, Step.TRUNCATE]
 
 
 def test_002_54(path: Path) -> None:
@@ -164,7 +164,7 @@ def test_002_54(path: Path) -> None:
     seen = ground(path, sizes(20_000, 60_000), current=30_000, most=20_000)
     assert [each.line for each in truncate_largest(seen).operations] == [5]
     nothing = ground(path, sizes(100), current=30_000, most=20_000)
-    assert truncate_largest(nothing).missing
+    assert truncate_largest(nothing).insufficient
 
 
 def test_002_55(path: Path) -> None:

@@ -68,10 +68,10 @@ def test_002_79(path: Path) -> None:
 
 def test_002_80(path: Path) -> None:
     lines = talk(400, 400, 40_000)
-    settings = RecoverySettings(order=(Step.TRUNCATE, Step.REVERT))
+    settings = RecoverySettings(step_order=(Step.TRUNCATE, Step.REVERT))
     found = chosen(path, lines, settings)
-    assert [each.step for each in found.tried] == [Step.TRUNCATE, Step.REVERT]
-    done = carried_out(path, found.tried[-1].operations)
+    assert [each.step for each in found.proposals] == [Step.TRUNCATE, Step.REVERT]
+    done = carried_out(path, found.proposals[-1].operations)
     assert done[-1]["type"] == "assistant"
     assert not done[-1].get("isApiErrorMessage")
 
@@ -85,12 +85,12 @@ def test_002_81(path: Path) -> None:
 def test_002_82(path: Path) -> None:
     assert SETTINGS.max_revert == 3
     used = ground(path, talk(400, 40_000), current=12_000, most=8000, counters=Counters(reverted=3))
-    assert revert(used).missing
+    assert revert(used).insufficient
 
 
 def test_002_83(path: Path) -> None:
     assert SETTINGS.min_messages == 2
-    assert revert(ground(path, talk(40_000), current=12_000, most=8000)).missing
+    assert revert(ground(path, talk(40_000), current=12_000, most=8000)).insufficient
 
 
 def test_002_84() -> None:

@@ -42,7 +42,7 @@ def test_002_59() -> None:
 
 
 def test_002_60() -> None:
-    assert left(locked()) == list(SETTINGS.order)
+    assert left(locked()) == list(SETTINGS.step_order)
     assert locked().counters.attempts == 1
 
 
@@ -83,7 +83,7 @@ def test_002_66() -> None:
 
 def test_002_67(path: Path) -> None:
     seen = ground(path, sizes(499, 500), current=30_000, most=20_000)
-    assert SETTINGS.min_output == 500
+    assert SETTINGS.min_output_chars == 500
     assert [each.line for each in truncate_aggressively(seen).operations] == [5]
 
 
@@ -91,9 +91,13 @@ def test_002_67(path: Path) -> None:
 
 
 def test_002_68(path: Path) -> None:
-    assert [each.step for each in chosen(path, sizes(90_000), SETTINGS).tried][-1] is Step.TRUNCATE
+    assert [each.step for each in chosen(path, sizes(90_000), SETTINGS).proposals][
+        -1
+    ] is Step.TRUNCATE
     some = msgspec.structs.replace(AGGRESSIVE, max_truncate=1)
-    assert [each.step for each in chosen(path, sizes(8000, 8000), some).tried][1] is Step.TRUNCATE
+    assert [each.step for each in chosen(path, sizes(8000, 8000), some).proposals][
+        1
+    ] is Step.TRUNCATE
 
 
 def test_002_71(path: Path) -> None:
@@ -129,7 +133,7 @@ def test_002_74(path: Path) -> None:
     mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
     assert mended.receipt
     sent = project(read_conversation(Path(mended.receipt.target)))
-    assert TRUNCATION_MESSAGE in [piece.text for entry in sent for piece in entry.pieces]
+    assert TRUNCATION_MESSAGE in [piece.text for entry in sent for piece in entry.parts]
 
 
 # 1.2.9 Empty messages.

@@ -32,11 +32,11 @@ def session() -> Session:
 def after(found: list[Operation], session: Session, folder: Path) -> list[Any]:
     path = session.write(folder / "one.jsonl")
     with view_of(path) as view:
-        sent = [(each.piece.kind, each.digest) for each in view.slots]
+        sent = [(each.part.kind, each.digest) for each in view.blocks]
     data = carried_out(found, path.read_bytes())
     path.write_bytes(data)
     with view_of(path) as view:
-        assert [(each.piece.kind, each.digest) for each in view.slots] == sent
+        assert [(each.part.kind, each.digest) for each in view.blocks] == sent
     return [json.loads(line) for line in data.splitlines()]
 
 
