@@ -60,7 +60,7 @@ class Acts:
         app = self._app
 
         def tell(stage: Stage) -> None:
-            app.works.tell(lambda: on_stage(stage))
+            app.file_worker.call_in_app(lambda: on_stage(stage))
 
         def take(found: Receipt | NotDone | Trouble) -> None:
             from ..core.compaction.receipts import Receipt
@@ -76,7 +76,7 @@ class Acts:
             on_done(found)
 
         if self._begin(session, "it is being written"):
-            app.works.do(lambda: apply(app.places, session, plan, mode, tell), take)
+            app.file_worker.submit(lambda: apply(app.places, session, plan, mode, tell), take)
 
     def ask_client(
         self,
@@ -103,7 +103,7 @@ class Acts:
 
         if self._begin(session, "Claude Code was asked to /compact"):
             self._notify(_named(session), "Claude Code was asked to /compact; it may take minutes")
-            self._client_worker.do(lambda: ask_client(app.places, session, instructions), take)
+            self._client_worker.submit(lambda: ask_client(app.places, session, instructions), take)
 
     def recover(
         self,
@@ -130,7 +130,7 @@ class Acts:
             on_done(found)
 
         if self._begin(session, "it is being mended"):
-            app.works.do(work, take)
+            app.file_worker.submit(work, take)
 
     def undo_last(self) -> None:
         """Offer to take back the newest receipt that stands."""
@@ -152,7 +152,7 @@ class Acts:
             del db
             return newest_standing(store)
 
-        self._app.feed.lookup.ask(question, take)
+        self._app.feed.slow_queries.query(question, take)
 
     def undo(
         self,
@@ -180,7 +180,7 @@ class Acts:
             app.push_screen(ConfirmScreen("Undo", what, "Take it back"), answer)
 
         state = state_folder(app.places.store)
-        app.feed.lookup.ask(lambda _: why_not_undoable(receipt, state), ask)
+        app.feed.slow_queries.query(lambda _: why_not_undoable(receipt, state), ask)
 
     def _undo(
         self,
@@ -203,7 +203,7 @@ class Acts:
                 self._notify_failure(title, found)
             on_done(found)
 
-        app.works.do(lambda: take_back(app.places, receipt, numbers), take)
+        app.file_worker.submit(lambda: take_back(app.places, receipt, numbers), take)
 
     def _title_of(self, session_id: str) -> str:
         sessions = self._app.view.sessions if self._app.view else ()
@@ -230,7 +230,7 @@ class Acts:
     def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
         self._notify(title, words, failed=failed)
         # Who looks elsewhere meanwhile is told there.
-        self._app.herald.hear_end(title, words, failed=failed)
+        self._app.notifier.log_end(title, words, failed=failed)
 
     def _notify_failure(self, title: str, found: NotDone | Trouble) -> None:
         why = getattr(found, "why", None)

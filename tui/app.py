@@ -83,22 +83,22 @@ class CtxtopApp(Navigating):
         places: Places,
         source: str = "ctxtop",
         notice: str = "",
-        tidy: Callable[[], None] = lambda: None,
+        cleanup: Callable[[], None] = lambda: None,
         settings: PolicySources | None = None,
         *,
         welcomes: bool = False,
     ) -> None:
         """`settings` says how it looks and which keys it has; the policy's sources, if None."""
         super().__init__()
-        self._tidy: Final = tidy
-        self.leaving: Final = Leaving(self, self._tidy_up)
+        self._tidy: Final = cleanup
+        self.exit_handler: Final = Leaving(self, self._clean_up)
         self.places = places
         self.feed: Final = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
-        self.works: Final = Worker("ctxtop works", self.post_message)
+        self.file_worker: Final = Worker("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
-        self.acts: Final = Acts(self)
+        self.session_actions: Final = Acts(self)
         """What changes sessions; it goes on when the page is left."""
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
@@ -108,7 +108,7 @@ class CtxtopApp(Navigating):
         self.is_left_for_demo = False
         """The demo is to be opened now, and then this again."""
         self._kept_file: Final = KeptFile(places.store)
-        self._keeper: Final = Keeper(self._kept_file, self.works, self._tell_trouble)
+        self._keeper: Final = Keeper(self._kept_file, self.file_worker, self._toast_problem)
         self._plain_signs: Final = PlainSigns(enabled=asks_for_ascii(self.settings))
         self._filters.append(self._plain_signs)
         for theme in THEMES:
@@ -126,31 +126,31 @@ class CtxtopApp(Navigating):
     def on_mount(self) -> None:
         """Open the fleet and start to read once the first frame is on the screen."""
         if not self.is_headless:
-            self.leaving.start()
-        self.call_after_refresh(self.works.do, self._read_arrangement, self._arrange)
+            self.exit_handler.start()
+        self.call_after_refresh(self.file_worker.submit, self._read_state_and_settings, self._apply_state_and_settings)
 
-    def _read_arrangement(self) -> tuple[Kept, Settings]:
+    def _read_state_and_settings(self) -> tuple[Kept, Settings]:
         return self._kept_file.read(), read_settings(self.settings)
 
-    def _arrange(self, found: tuple[Kept, Settings] | Trouble) -> None:
+    def _apply_state_and_settings(self, found: tuple[Kept, Settings] | Trouble) -> None:
         """Take over what a person arranged, then show the fleet: nothing changes under the eye."""
         if isinstance(found, tuple):
-            self._keeper.kept, settings = found
+            self._keeper.state, settings = found
             self._plain_signs.enabled = settings.ascii
             self.set_keymap(dict(settings.keymap))
-            theme = settings.theme or self.kept.theme
+            theme = settings.theme or self.ui_state.theme
             if theme in self.available_themes:
                 self.theme = theme
-            self._welcomes &= settings.welcome and not self.kept.welcomed
+            self._welcomes &= settings.welcome and not self.ui_state.welcomed
             for notice in settings.notices:
-                self._tell(notice)
+                self._toast(notice)
         else:
-            self._tell_trouble(found)
+            self._toast_problem(found)
         self.theme_changed_signal.subscribe(self, self._keep_theme)
         self.call_later(self._open_fleet)
 
     def _keep_theme(self, theme: Theme) -> None:
-        self.keep(theme=theme.name)
+        self.update_ui_state(theme=theme.name)
 
     def exit(
         self,
@@ -162,7 +162,7 @@ class CtxtopApp(Navigating):
         self._is_leaving = True
         super().exit(result, return_code, message)
 
-    def _tidy_up(self) -> None:
+    def _clean_up(self) -> None:
         self.feed.stop()
         self._tidy()
 
@@ -189,16 +189,16 @@ class CtxtopApp(Navigating):
             for key in opening.held_keys if isinstance(opening, OpeningScreen) else ():
                 self.post_message(key)
         if self._notice:
-            self._tell(self._notice)
+            self._toast(self._notice)
 
     @property
-    def kept(self) -> Kept:
+    def ui_state(self) -> Kept:
         """What a person arranged, and finds again."""
-        return self._keeper.kept
+        return self._keeper.state
 
-    def keep(self, **changes: object) -> None:
+    def update_ui_state(self, **changes: object) -> None:
         """Change fields of what is kept; it is written behind the screen's back."""
-        self._keeper.keep(**changes)
+        self._keeper.update(**changes)
 
     @property
     def fleet(self) -> FleetScreen:
@@ -213,7 +213,7 @@ class CtxtopApp(Navigating):
         return self._fleet is not None and self._fleet.has_read_all
 
     @cached_property
-    def herald(self) -> Herald:
+    def notifier(self) -> Herald:
         """Who tells of what the feed says."""
         from .herald import Herald
 
@@ -221,8 +221,8 @@ class CtxtopApp(Navigating):
 
     def on_unmount(self) -> None:
         """End the threads."""
-        self.herald.stop()
-        self.works.stop()
+        self.notifier.stop()
+        self.file_worker.stop()
         self.feed.stop()
         spare_nothing()
 
@@ -236,56 +236,56 @@ class CtxtopApp(Navigating):
     def _show_view(self, event: ViewChanged) -> None:
         from .screens.page import Page
 
-        self.feed.taken()
+        self.feed.view_received()
         if self._is_leaving:
             return
         if event.view.scanned and not (self.view and self.view.scanned):
             self.call_after_refresh(spare_lasting)
         self.view = event.view
-        self.herald.see(event.view)
+        self.notifier.compare_view(event.view)
         self.fleet.show_view(event.view)
         # One that is being laid out takes the view when it is there.
         if isinstance(self.screen, Page) and self.screen.is_mounted:
             self.screen.show_view(event.view)
-        self.screen.call_after_refresh(self.feed.drawn)
+        self.screen.call_after_refresh(self.feed.view_drawn)
 
     @on(ScanProgressed)
     def _show_progress(self, event: ScanProgressed) -> None:
-        self.herald.hear_progress(event.progress)
+        self.notifier.note_progress(event.progress)
         self.fleet.show_progress(event.progress)
 
     @on(Troubled)
-    def _show_trouble(self, event: Troubled) -> None:
-        self.herald.hear_trouble(event.trouble)
-        self.fleet.show_trouble(event.trouble)
+    def _show_problem(self, event: Troubled) -> None:
+        self.notifier.log_problem(event.problem)
+        self.fleet.show_trouble(event.problem)
 
     @on(Noted)
-    def _tell_note(self, event: Noted) -> None:
-        self.herald.hear_note(event.notice)
+    def _handle_notice(self, event: Noted) -> None:
+        self.notifier.handle_notice(event.problem)
 
     @on(Eased)
-    def _end_trouble(self, event: Eased) -> None:
-        self.herald.hear_ease(event.place)
+    def _resolve_problem(self, event: Eased) -> None:
+        self.notifier.log_resolved(event.place)
         self.fleet.end_trouble(event.place)
 
     @on(Stopped)
     def _show_stop(self) -> None:
-        self.herald.hear_stop()
+        self.notifier.log_feed_stopped()
         self.fleet.show_stop()
 
     @on(Answered)
-    def _take_answer(self, event: Answered) -> None:
-        event.deliver()
+    def _run_result(self, event: Answered) -> None:
+        event.run()
 
     @on(LevelReached)
-    def _tell_level(self, event: LevelReached) -> None:
-        self.herald.hear_level(event.title, event.found)
+    def _notify_level(self, event: LevelReached) -> None:
+        self.notifier.notify_level(event.title, event.warning)
 
-    def _tell(self, notice: str) -> None:
+    def _toast(self, notice: str) -> None:
         self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
 
-    def _tell_trouble(self, trouble: Trouble) -> None:
-        self._tell(str(trouble))
+    def _toast_problem(self, trouble: Trouble) -> None:
+        self._toast(str(trouble))
 
     def get_key_display(self, binding: Binding) -> str:
         """Write a key; where there is no ⏎ to draw, its name."""
@@ -297,7 +297,7 @@ class CtxtopApp(Navigating):
 
     def action_undo(self) -> None:
         """Offer to take back what was done last."""
-        self.acts.undo_last()
+        self.session_actions.undo_last()
 
     def action_next_theme(self) -> None:
         """Change to the next of our themes."""
@@ -314,7 +314,7 @@ class CtxtopApp(Navigating):
             "First steps", "what ctxtop does, and what it never touches", self.action_welcome
         )
         yield SystemCommand(
-            "Send a test notice", "toast, bell and desktop, as notify.* says", self.herald.test
+            "Send a test notice", "toast, bell and desktop, as notify.* says", self.notifier.send_test
         )
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
@@ -340,7 +340,7 @@ def run_dashboard(
     places: Places,
     source: str = "ctxtop",
     notice: str = "",
-    tidy: Callable[[], None] = lambda: None,
+    cleanup: Callable[[], None] = lambda: None,
     *,
     settings: PolicySources | None = None,
     mouse: bool = True,
@@ -352,11 +352,11 @@ def run_dashboard(
     Without `mouse` the terminal's own selection works.
     """
     while True:
-        app = CtxtopApp(places, source, notice, tidy, settings, welcomes=welcomes)
+        app = CtxtopApp(places, source, notice, cleanup, settings, welcomes=welcomes)
         try:
             app.run(mouse=mouse)
         finally:
-            app.leaving.stop()
+            app.exit_handler.stop()
         if not app.is_left_for_demo:
             return app.return_code or 0
         from .demo import run_demo

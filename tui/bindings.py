@@ -21,7 +21,7 @@ class Bound:
     """One binding as a class declares it."""
 
     binding: Binding
-    where: type[DOMNode]
+    declared_in: type[DOMNode]
 
     @property
     def id(self) -> str:
@@ -33,16 +33,16 @@ class Bound:
         """The keys that it has unless a person gives it others."""
         return tuple(key.strip() for key in self.binding.key.split(","))
 
-    def meets(self, other: Bound) -> bool:
+    def conflicts_with(self, other: Bound) -> bool:
         """Say whether both can be asked for by the same key at the same moment."""
-        if issubclass(self.where, other.where) or issubclass(other.where, self.where):
+        if issubclass(self.declared_in, other.declared_in) or issubclass(other.declared_in, self.declared_in):
             return True
-        places = (self.where, other.where)
+        places = (self.declared_in, other.declared_in)
         if any(issubclass(place, App) for place in places):
             # A question that lies above all takes every key.
             return not any(issubclass(place, ModalScreen) for place in places)
         # Two screens are never on top at once, and two widgets never have the focus.
-        return issubclass(self.where, Screen) is not issubclass(other.where, Screen)
+        return issubclass(self.declared_in, Screen) is not issubclass(other.declared_in, Screen)
 
 
 def all_bindings() -> tuple[Bound, ...]:

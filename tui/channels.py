@@ -53,16 +53,16 @@ class Sequence:
 class Program:
     """Something to run, without a shell."""
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
 
 
 Way = Sequence | Program
 
 
-def choose(desktop: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
+def choose(setting: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
     """Name the way that `auto` stands for on this terminal; OFF where none is known."""
-    if desktop != AUTO:
-        return desktop
+    if setting != AUTO:
+        return setting
     if "KITTY_WINDOW_ID" in environ or environ.get("TERM") == "xterm-kitty":
         return "osc99"
     if environ.get("TERM_PROGRAM") in _OSC9 or environ.get("LC_TERMINAL") == "iTerm2":
@@ -78,25 +78,25 @@ def choose(desktop: str, environ: Mapping[str, str], platform: str = sys.platfor
     return "notify-send" if has_screen and find_program("notify-send") else OFF
 
 
-def way_of(notice: Notice, how: str, environ: Mapping[str, str]) -> Way | None:
+def way_of(notice: Notice, channel: str, environ: Mapping[str, str]) -> Way | None:
     """Say how to tell a notice that way; None for OFF."""
     title = _harmless(f"ctxtop: {notice.title}", TITLE_CELLS)
-    words = _harmless(notice.words, WORDS_CELLS)
+    words = _harmless(notice.body, WORDS_CELLS)
     sequences = {
         "osc9": f"{_ESC}]9;{title}: {words}{_BEL}",
         "osc777": f"{_ESC}]777;notify;{title};{words}{_ST}",
         "osc99": f"{_ESC}]99;i=ctxtop:d=0;{title}{_ST}{_ESC}]99;i=ctxtop:p=body;{words}{_ST}",
     }
-    if how in sequences:
-        return Sequence(_through_tmux(sequences[how], environ))
-    if how == "notify-send":
-        urgency = ("low", "normal", "critical")[notice.weight]
+    if channel in sequences:
+        return Sequence(_through_tmux(sequences[channel], environ))
+    if channel == "notify-send":
+        urgency = ("low", "normal", "critical")[notice.severity]
         # Its body is markup for most who show it.
         body = html.escape(words, quote=False)
         return Program(
             ("notify-send", "--app-name=ctxtop", f"--urgency={urgency}", "--", title, body)
         )
-    if how == "osascript":
+    if channel == "osascript":
         script = [part for line in _APPLE_SCRIPT for part in ("-e", line)]
         return Program(("osascript", *script, "--", title, words))
     return None
@@ -104,13 +104,13 @@ def way_of(notice: Notice, how: str, environ: Mapping[str, str]) -> Way | None:
 
 def run(program: Program) -> str:
     """Run it; say in a line what is in its way, empty where it went well."""
-    name = program.words[0]
+    name = program.arguments[0]
     found = find_program(name)
     if found is None:
         return f"{name} is not installed: choose another notify.desktop"
     try:
         ended = subprocess.run(  # noqa: S603 -- a list of words, no shell
-            [found, *program.words[1:]],
+            [found, *program.arguments[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -126,9 +126,9 @@ def run(program: Program) -> str:
     return ""
 
 
-def said_of(how: str, environ: Mapping[str, str]) -> str:
+def said_of(channel: str, environ: Mapping[str, str]) -> str:
     """Say of a way what a person must know; empty where there is nothing."""
-    return PASSTHROUGH if how.startswith("osc") and "TMUX" in environ else ""
+    return PASSTHROUGH if channel.startswith("osc") and "TMUX" in environ else ""
 
 
 def environment() -> Mapping[str, str]:

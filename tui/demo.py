@@ -49,7 +49,7 @@ def run_demo(
     try:
         # A policy's file of its own: what is tried in the demo changes nothing elsewhere.
         own = PolicySources(tuple(policy), {}, top / "config" / "config.toml")
-        places = Places(folder.root, _store(top), chosen=True, policy=own)
+        places = Places(folder.root, _store(top), is_explicit=True, policy=own)
         settings = PolicySources(tuple(policy), dict(os.environ), user_file())
         return run_dashboard(
             places, "ctxtop demo", notice or "", tidy, settings=settings, mouse=mouse

@@ -35,7 +35,7 @@ def _saves(app: Navigating) -> Page:
 def _policy(app: Navigating) -> Page:
     from .screens.policy import PolicyScreen
 
-    session = app.marked_session
+    session = app.current_session
     return PolicyScreen(session.project_root if session else None)
 
 
@@ -54,20 +54,20 @@ def _doctor(app: Navigating) -> Page:
 def _agents(app: Navigating) -> Page:
     from .screens.agents import AgentsScreen
 
-    return AgentsScreen(app.marked_session)
+    return AgentsScreen(app.current_session)
 
 
 def _summaries(app: Navigating) -> Page:
     from .screens.summaries import SummariesScreen
     from .summary_source import SummarySource
 
-    return SummariesScreen(SummarySource(app.places.store), app.marked_session)
+    return SummariesScreen(SummarySource(app.places.store), app.current_session)
 
 
 def _compact(app: Navigating) -> Page | None:
     from .screens.compact import CompactScreen
 
-    session = app.marked_session
+    session = app.current_session
     if session and app.screen is app.fleet and len(app.fleet.arrangement.selected) > 1:
         app.notify("one session at a time is compacted: the one under the cursor", markup=False)
     if session and not session.path:
@@ -79,7 +79,7 @@ def _compact(app: Navigating) -> Page | None:
 def _recover(app: Navigating) -> Page | None:
     from .screens.recover import RecoverScreen
 
-    session = app.marked_session
+    session = app.current_session
     if session is None:
         return None
     if session.too_long is None:

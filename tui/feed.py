@@ -82,7 +82,7 @@ class Feed:
         self._send: Final = post
         self._clock: Final = clock
         self._stop: Final = threading.Event()
-        self._poke: Final = threading.Event()
+        self._wake: Final = threading.Event()
         self.may_act: Final = threading.Event()
         """Set once a person knows what ctxtop is: nothing acts by itself before."""
         self._opened: Final = threading.Event()
@@ -92,13 +92,13 @@ class Feed:
         self._taken.set()
         self._lock: Final = threading.Lock()
         self._changed: set[str] | None = set()
-        self._wish = Wish()
+        self._request = Wish()
         self._writer: Writer | None = None
         self._policy_files: PolicyFiles | None = None
         self._lag_s: float | None = None
         self._scanned = False
-        self._questions: list[Callable[[sqlite3.Connection], None]] = []
-        self.lookup: Final = Lookup(places, self._post)
+        self._queries: list[Callable[[sqlite3.Connection], None]] = []
+        self.slow_queries: Final = Lookup(places, self._post)
         self._threads: Final = [
             threading.Thread(target=self._guard, args=(work,), name=f"ctxtop {name}", daemon=True)
             for name, work in (("collector", self._collect), ("reader", self._read))
@@ -113,35 +113,35 @@ class Feed:
     def stop(self) -> None:
         """End both threads."""
         self._stop.set()
-        self.lookup.stop()
+        self.slow_queries.stop()
         self._opened.set()
         self._shown.set()
         self._drawn.set()
-        self._poke.set()
+        self._wake.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(JOIN_S)
 
-    def show(self, wish: Wish) -> None:
+    def request_view(self, request: Wish) -> None:
         """Say what the next view is to hold."""
         with self._lock:
-            if wish == self._wish:
+            if request == self._request:
                 return
-            self._wish = wish
-        self._poke.set()
+            self._request = request
+        self._wake.set()
 
-    def taken(self) -> None:
+    def view_received(self) -> None:
         """Note that the screen's thread has the newest view: only then another one is sent.
 
         A terminal that does not read blocks that thread, and views would pile up in its queue.
         """
         self._taken.set()
 
-    def drawn(self) -> None:
+    def view_drawn(self) -> None:
         """Say that the newest view stands on the screen: only then another one is worked out."""
         self._drawn.set()
 
-    def ask(
+    def query(
         self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
     ) -> None:
         """Ask the store in the reader's thread; the screen's thread takes the answer.
@@ -154,8 +154,8 @@ class Feed:
             self._post(Answered(lambda: take(answer)))
 
         with self._lock:
-            self._questions.append(run)
-        self._poke.set()
+            self._queries.append(run)
+        self._wake.set()
 
     def _post(self, message: Message) -> None:
         # A thread that waits for a locked store may come back when nobody listens any more.
@@ -176,13 +176,13 @@ class Feed:
             # What grew while no ctxtop was open says nothing of how soon this one sees a change.
             if self._scanned and change.lag_s is not None:
                 self._lag_s = change.lag_s
-        self._poke.set()
+        self._wake.set()
 
     def on_scan_finished(self) -> None:
         """Note that the first scan is over."""
         with self._lock:
             self._scanned = True
-        self._poke.set()
+        self._wake.set()
 
     def on_problem(self, problem: Trouble) -> None:
         """Pass it on."""
@@ -252,7 +252,7 @@ class Feed:
         self._opened.wait()
         while not self._stop.is_set():
             try:
-                self._read_until_broken()
+                self._read_store()
             except StoreError as error:
                 self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))
                 self._stop.wait(TICK_S)
@@ -264,7 +264,7 @@ class Feed:
                     raise
                 self._stop.wait(TICK_S)
 
-    def _read_until_broken(self) -> None:
+    def _read_store(self) -> None:
         from ..core.fleet_reader import FleetReader
         from ..core.store.database import open_reader
         from ..core.store.queries import data_version
@@ -279,9 +279,9 @@ class Feed:
             opened = _inode(self._places.store)
             owed = True  # a first view, whatever happens
             while not self._stop.is_set() and _inode(self._places.store) == opened:
-                poked = self._poke.wait(0 if reader.unread_count or owed else TICK_S) or owed
-                self._poke.clear()
-                self._answer(db)
+                poked = self._wake.wait(0 if reader.unread_count or owed else TICK_S) or owed
+                self._wake.clear()
+                self._answer_queries(db)
                 owed = poked and not self._taken.wait(TICK_S)
                 if not self._taken.is_set():
                     continue
@@ -290,7 +290,7 @@ class Feed:
                 if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
-                elif not poked and reader.is_current(self._clock()) and pane.is_sure(self._clock()):
+                elif not poked and reader.is_current(self._clock()) and pane.is_current(self._clock()):
                     continue
                 began = time.monotonic()
                 self._publish(reader, pane, changed)
@@ -303,7 +303,7 @@ class Feed:
     def _publish(self, reader: FleetReader, pane: _Pane, changed: set[str] | None) -> None:
         now_ms = self._clock()
         with self._lock:
-            wish, lag_s, scanned = self._wish, self._lag_s, self._scanned
+            wish, lag_s, scanned = self._request, self._lag_s, self._scanned
         policies = self.policies
         sessions = reader.read(changed, now_ms, policies)
         view = View(
@@ -335,14 +335,14 @@ class Feed:
 
         return self._policy_files.policies if self._policy_files else COMMON
 
-    def look_at_policy(self) -> None:
+    def reload_policy(self) -> None:
         """Take what was changed in a policy's file over at the collector's next look."""
         if self._policy_files is not None:
             self._policy_files.refresh_soon()
 
-    def _answer(self, db: sqlite3.Connection) -> None:
+    def _answer_queries(self, db: sqlite3.Connection) -> None:
         with self._lock:
-            questions, self._questions = self._questions, []
+            questions, self._queries = self._queries, []
         for question in questions:
             question(db)
 
@@ -390,7 +390,7 @@ class _Pane:
             self._session = session
         return self._agents
 
-    def is_sure(self, now_ms: int) -> bool:
+    def is_current(self, now_ms: int) -> bool:
         """Say whether time alone has changed no save's state."""
         return self.saves.is_current(now_ms)
 

@@ -27,41 +27,41 @@ class Following(Generic[Answer]):
     def __init__(
         self,
         page: Page,
-        question: Callable[[], Callable[[sqlite3.Connection], Answer]],
-        take: Callable[[Answer | Trouble], None],
+        make_query: Callable[[], Callable[[sqlite3.Connection], Answer]],
+        on_result: Callable[[Answer | Trouble], None],
     ) -> None:
         """Follow; `question` makes the question of the moment at which it is asked."""
         self._page: Final = page
-        self._question: Final = question
-        self._take: Final = take
+        self._question: Final = make_query
+        self._take: Final = on_result
         self._asked_at: float | None = None
         self._is_stale = False
         self._waits = False
 
-    def now(self) -> None:
+    def refresh_now(self) -> None:
         """Ask at once, or as soon as the last answer is there: a person wants to see it."""
         if self._asked_at is not None:
             self._is_stale = True
             return
         self._is_stale = False
         self._asked_at = time.monotonic()
-        self._page.look_up(self._question(), self._answered)
+        self._page.look_up(self._question(), self._on_result)
 
-    def soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Ask again when it is time to: there may be something new."""
         if self._asked_at is None and not self._waits:
-            self.now()
+            self.refresh_now()
         else:
             self._is_stale = True
 
-    def _answered(self, answer: Answer | Trouble) -> None:
+    def _on_result(self, answer: Answer | Trouble) -> None:
         took = time.monotonic() - (self._asked_at or time.monotonic())
         self._asked_at = None
         self._take(answer)
         self._waits = True
-        self._page.set_timer(max(LEAST_S, SHARE * took), self._waited)
+        self._page.set_timer(max(LEAST_S, SHARE * took), self._on_timer)
 
-    def _waited(self) -> None:
+    def _on_timer(self) -> None:
         self._waits = False
         if self._is_stale:
-            self.now()
+            self.refresh_now()

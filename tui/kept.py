@@ -51,19 +51,19 @@ class KeptFile:
         except (OSError, msgspec.DecodeError):
             return Kept()
 
-    def change(self, before: Kept, after: Kept) -> Kept:
+    def write_changes(self, before: Kept, after: Kept) -> Kept:
         """Write what a person changed into what the file has by now; raises OSError.
 
         Another ctxtop may have written meanwhile: its pins stay, and what it changed beside.
         """
         self._path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        with self._alone():
+        with self._locked():
             merged = merge(self.read(), before, after)
             self._write(merged)
         return merged
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Let no other ctxtop read between our reading and our writing."""
         try:
             import fcntl
@@ -89,32 +89,32 @@ class KeptFile:
 class Keeper:
     """Holds what is kept for the screen's thread; a worker reads and writes the file."""
 
-    def __init__(self, file: KeptFile, works: Worker, tell: Callable[[Trouble], None]) -> None:
+    def __init__(self, file: KeptFile, worker: Worker, report: Callable[[Trouble], None]) -> None:
         self._file: Final = file
-        self._works: Final = works
-        self._tell: Final = tell
-        self.kept = Kept()
+        self._works: Final = worker
+        self._tell: Final = report
+        self.state = Kept()
 
-    def keep(self, **changes: object) -> None:
+    def update(self, **changes: object) -> None:
         """Take changes over at once, and write them behind the screen's back."""
-        before, self.kept = self.kept, replace(self.kept, **changes)
-        after = self.kept
+        before, self.state = self.state, replace(self.state, **changes)
+        after = self.state
         if after != before:
-            self._works.do(lambda: self._file.change(before, after), self._take)
+            self._works.submit(lambda: self._file.write_changes(before, after), self._check_result)
 
-    def _take(self, found: Kept | Trouble) -> None:
+    def _check_result(self, found: Kept | Trouble) -> None:
         # What is on the screen stays: a newer change may be on its way already.
         if not isinstance(found, Kept):
             self._tell(found)
 
 
-def merge(now: Kept, before: Kept, after: Kept) -> Kept:
+def merge(current: Kept, before: Kept, after: Kept) -> Kept:
     """Apply the step from `before` to `after` to what holds now."""
     was, will = asdict(before), asdict(after)
     changes = {name: will[name] for name in will if will[name] != was[name]}
     if "pins" in changes:
-        changes["pins"] = _merge_pins(now.pins, before.pins, after.pins)
-    return replace(now, **changes)
+        changes["pins"] = _merge_pins(current.pins, before.pins, after.pins)
+    return replace(current, **changes)
 
 
 def _merge_pins(now: Sequence[str], before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def key_rows(bindings: Iterable[Bound], keymap: Mapping[str, str]) -> tuple[KeyR
     rows: dict[str, KeyRow] = {}
     for each in bindings:
         before = rows.get(each.id)
-        where = (*(before.where if before else ()), _place(each.where))
+        where = (*(before.where if before else ()), _place(each.declared_in))
         own = tuple(dict.fromkeys((*(before.default_keys if before else ()), *each.keys)))
         changed = keymap.get(each.id)
         keys = tuple(changed.split(",")) if changed else own

@@ -90,7 +90,7 @@ def _clash(
     by_id: Mapping[str, Sequence[Bound]],
 ) -> PolicyNotice | None:
     for other, there in by_id.items():
-        if other == name or not any(a.meets(b) for a in by_id[name] for b in there):
+        if other == name or not any(a.conflicts_with(b) for a in by_id[name] for b in there):
             continue
         own = changed.get(other) or [key for each in there for key in each.keys]
         both = [key for key in changed[name] if key in own]

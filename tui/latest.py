@@ -24,17 +24,17 @@ class Latest(Generic[Question, Answer]):
         self._busy = False
         self._next: list[Question] = []
 
-    def want(self, question: Question) -> None:
+    def request(self, question: Question) -> None:
         """Ask, now or once the question that is being answered is answered."""
         if self._busy:
             self._next = [question]
             return
         self._busy = True
-        self._ask(question, self._taken)
+        self._ask(question, self._on_result)
 
-    def _taken(self, answer: Answer) -> None:
+    def _on_result(self, answer: Answer) -> None:
         self._busy = False
         waiting, self._next = self._next, []
         self._take(answer)
         for question in waiting:
-            self.want(question)
+            self.request(question)

@@ -34,48 +34,48 @@ class Leaving:
     event loop then runs no signal handler.
     """
 
-    def __init__(self, app: CtxtopApp, tidy: Callable[[], None]) -> None:
+    def __init__(self, app: CtxtopApp, cleanup: Callable[[], None]) -> None:
         """`tidy` is called where the app cannot end by itself."""
         self._app: Final = app
-        self._tidy: Final = tidy
-        self._hear = self._tell = -1
+        self._tidy: Final = cleanup
+        self._read_end = self._write_end = -1
         self._before: dict[int, object] = {}
 
     def start(self) -> None:
         """Install the signal handlers; call it from the main thread, inside its event loop."""
         if not SIGNALS:
             return
-        self._hear, self._tell = os.pipe()
-        os.set_blocking(self._tell, False)
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
         loop = asyncio.get_running_loop()
         thread = threading.Thread(
-            target=self._wait, args=(loop, self._hear), name="ctxtop leaving", daemon=True
+            target=self._wait, args=(loop, self._read_end), name="ctxtop leaving", daemon=True
         )
         thread.start()
         for each in SIGNALS:
             # Python runs it also in a thread that waits for a lock, which the loop's does not.
-            self._before[each] = signal.signal(each, self._note)
+            self._before[each] = signal.signal(each, self._on_signal)
 
     def stop(self) -> None:
         """Restore the previous signal handlers."""
         for each, before in self._before.items():
             signal.signal(each, before if callable(before) else signal.SIG_DFL)
         self._before = {}
-        if self._tell >= 0:
+        if self._write_end >= 0:
             # The thread sees the pipe's end, and closes the other side.
-            os.close(self._tell)
-            self._tell = -1
+            os.close(self._write_end)
+            self._write_end = -1
 
-    def _note(self, number: int, _frame: object) -> None:
+    def _on_signal(self, number: int, _frame: object) -> None:
         # Nothing else is safe here: the code that was interrupted may hold any lock.
         with suppress(OSError):
-            os.write(self._tell, bytes([number]))
+            os.write(self._write_end, bytes([number]))
 
-    def _wait(self, loop: asyncio.AbstractEventLoop, hear: int) -> None:
+    def _wait(self, loop: asyncio.AbstractEventLoop, read_end: int) -> None:
         try:
-            number = self._next_signal(hear)
+            number = self._next_signal(read_end)
         finally:
-            os.close(hear)
+            os.close(read_end)
         if number is None:
             return
         code = 128 + number

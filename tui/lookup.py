@@ -25,23 +25,23 @@ class Lookup:
         self._places: Final = places
         self._worker: Final = Worker("ctxtop lookup", post)
 
-    def ask(
+    def query(
         self,
         question: Callable[[sqlite3.Connection], Answer],
-        take: Callable[[Answer | Trouble], None],
+        on_result: Callable[[Answer | Trouble], None],
     ) -> None:
         """Ask; the screen's thread takes the answer, or what is in its way."""
 
         def take_found(found: Answer | Trouble) -> None:
-            take(found)
+            on_result(found)
 
-        self._worker.do(lambda: self._answer(question), take_found)
+        self._worker.submit(lambda: self._run_query(question), take_found)
 
     def stop(self) -> None:
         """Take no more; returns at once."""
         self._worker.stop()
 
-    def _answer(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer | Trouble:
+    def _run_query(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer | Trouble:
         import sqlite3
         from contextlib import closing
 

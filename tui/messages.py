@@ -43,21 +43,21 @@ class LevelReached(Message):
     """A session's context reached a level while we watched."""
 
     title: str
-    found: ContextWarning
+    warning: ContextWarning
 
 
 @dataclass
 class Troubled(Message):
     """Something could not be read or stored."""
 
-    trouble: Trouble
+    problem: Trouble
 
 
 @dataclass
 class Noted(Message):
     """Something happened that is worth a line and needs nothing."""
 
-    notice: Trouble
+    problem: Trouble
 
 
 @dataclass
@@ -75,4 +75,4 @@ class Stopped(Message):
 class Answered(Message):
     """An answer from the store to a question of the screen."""
 
-    deliver: Callable[[], None]
+    run: Callable[[], None]

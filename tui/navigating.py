@@ -109,7 +109,7 @@ class Navigating(App[None]):
             if isinstance(below, Page) and below.crumbs == crumbs:
                 self._go_back_to(below)
                 return
-        session = self.marked_session
+        session = self.current_session
         self._go_back_to(self.fleet)
         if len(crumbs) > 1 and session and session.session_id == session_id:
             self.open_session(session)
@@ -125,7 +125,7 @@ class Navigating(App[None]):
             self.pop_screen()
 
     @property
-    def marked_session(self) -> Session | None:
+    def current_session(self) -> Session | None:
         """The session whose page is open, else the one that is marked."""
         session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
         sessions = self.view.sessions if self.view else ()

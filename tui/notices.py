@@ -82,8 +82,8 @@ class Notice:
     key: str
     """The event: it is told once."""
     title: str
-    words: str
-    weight: Weight = Weight.NOTE
+    body: str
+    severity: Weight = Weight.NOTE
     subject: str = ""
     """Whose it is, where several are told as one."""
     level: Level | None = None
@@ -102,9 +102,9 @@ class Wanted:
     waiting: bool
     compactions: bool
     agents: bool
-    quiet: QuietHours | None
+    quiet_hours: QuietHours | None
 
-    def wants(self, notice: Notice) -> bool:
+    def includes(self, notice: Notice) -> bool:
         """Say whether a notice is one of those."""
         if notice.level is not None:
             return self.level is not None and not _is_lower(notice.level, self.level)
@@ -117,7 +117,7 @@ class Wanted:
 
     def is_quiet(self, now: time) -> bool:
         """Say whether bell and desktop are silent at this moment of the day."""
-        return self.quiet is not None and self.quiet.contains(now)
+        return self.quiet_hours is not None and self.quiet_hours.contains(now)
 
 
 def wanted_of(policy: Policy) -> Wanted:
@@ -131,7 +131,7 @@ def wanted_of(policy: Policy) -> Wanted:
         waiting=policy.flag("notify.waiting"),
         compactions=policy.flag("notify.compactions"),
         agents=policy.flag("notify.agents"),
-        quiet=read_hours(policy.text("notify.quiet")),
+        quiet_hours=read_hours(policy.text("notify.quiet")),
     )
 
 
@@ -160,16 +160,16 @@ def of_level(title: str, found: ContextWarning) -> Notice:
     )
 
 
-def of_note(notice: Trouble, kind: Kind) -> Notice:
+def of_note(problem: Trouble, kind: Kind) -> Notice:
     """Tell what the collector noted."""
-    words = one_line(str(notice))
-    return Notice(kind, words, one_line(notice.where), words, subject=one_line(notice.where))
+    words = one_line(str(problem))
+    return Notice(kind, words, one_line(problem.where), words, subject=one_line(problem.where))
 
 
-def of_end(title: str, words: str, now_ms: int, weight: Weight) -> Notice:
+def of_end(title: str, words: str, now_ms: int, severity: Weight) -> Notice:
     """Tell that something a person began has ended; `now_ms` (since 1970) tells it from others."""
     name, said = one_line(title), one_line(words)
-    return Notice(Kind.DONE, f"end {now_ms} {name}", name, said, weight, name)
+    return Notice(Kind.DONE, f"end {now_ms} {name}", name, said, severity, name)
 
 
 def of_test(now_ms: int) -> Notice:
@@ -177,11 +177,11 @@ def of_test(now_ms: int) -> Notice:
     return Notice(Kind.TEST, f"test {now_ms}", "a test", "this is how ctxtop tells you of things")
 
 
-def ways_in_words(wanted: Wanted, desktop: str, said: str) -> str:
+def ways_in_words(settings: Wanted, desktop: str, hint: str) -> str:
     """Say which ways a notice takes; `desktop` is the one that was chosen, `said` its condition."""
-    ways = [name for name, is_on in (("toast", wanted.toast), ("bell", wanted.bell)) if is_on]
+    ways = [name for name, is_on in (("toast", settings.toast), ("bell", settings.bell)) if is_on]
     if desktop != OFF:
-        ways.append(f"{desktop} ({said})" if said else desktop)
+        ways.append(f"{desktop} ({hint})" if hint else desktop)
     if not ways:
         return "every way is off: see notify.toast, notify.bell and notify.desktop"
     return f"told by {', '.join(ways)}"
@@ -252,7 +252,7 @@ def _several(kind: Kind, notices: list[Notice]) -> Notice:
     named = list(dict.fromkeys(each.subject or each.title for each in notices))
     more = len(named) - NAMED
     words = ", ".join(named[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    weight = max(each.weight for each in notices)
+    weight = max(each.severity for each in notices)
     key = " ".join(each.key for each in notices)
     return Notice(kind, key, f"{len(notices)} {_SEVERAL[kind]}", words, weight)
 
@@ -264,7 +264,7 @@ class Told:
         self._most: Final = most
         self._keys: dict[str, None] = {}
 
-    def new(self, notices: Iterable[Notice]) -> list[Notice]:
+    def take_new(self, notices: Iterable[Notice]) -> list[Notice]:
         """Give those that were never told, and remember them; the oldest are forgotten."""
         found = []
         for each in notices:

@@ -17,7 +17,7 @@ class OneBell:
         self._path: Final = store.with_name(f"{store.name}.bell")
         self._descriptor: int | None = None
 
-    def is_ours(self) -> bool:
+    def acquire(self) -> bool:
         """Say whether this process is the one that rings; it stays so until it ends."""
         if self._descriptor is not None or sys.platform == "win32":
             return True

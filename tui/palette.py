@@ -41,19 +41,19 @@ GOING: Final = "Go to session"
 class Offer:
     """Something that can be done by name; the words are data and never parsed."""
 
-    words: str
-    what: str
+    title: str
+    help: str
     run: IgnoreReturnCallbackType
-    haystack: str = ""
+    search_text: str = ""
     """What else it is found by."""
 
     def hit(self, score: float) -> Hit:
         """Offer it as found; the palette would read plain words as markup."""
-        return Hit(score, Content(self.words), self.run, text=self.words, help=_plain(self.what))
+        return Hit(score, Content(self.title), self.run, text=self.title, help=_plain(self.help))
 
     def discovery(self) -> DiscoveryHit:
         """Offer it before anything is typed."""
-        return DiscoveryHit(Content(self.words), self.run, text=self.words, help=_plain(self.what))
+        return DiscoveryHit(Content(self.title), self.run, text=self.title, help=_plain(self.help))
 
 
 def _plain(words: str) -> str:
@@ -64,16 +64,16 @@ def _plain(words: str) -> str:
 class OurProvider(Provider):
     """Finds offers by all the words that are typed."""
 
-    def offers(self) -> Iterator[Offer]:
+    def commands(self) -> Iterator[Offer]:
         """Give all of them."""
         raise NotImplementedError
 
-    def shown_at_once(self) -> Iterator[Offer]:
+    def initial_commands(self) -> Iterator[Offer]:
         """Give those that are shown before anything is typed."""
-        return self.offers()
+        return self.commands()
 
     @property
-    def ours(self) -> CtxtopApp:
+    def dashboard(self) -> CtxtopApp:
         """The app, which is no other."""
         from .app import CtxtopApp
 
@@ -84,24 +84,24 @@ class OurProvider(Provider):
 
     async def discover(self) -> Hits:
         """Offer before anything is typed."""
-        for offer in self.shown_at_once():
+        for offer in self.initial_commands():
             yield offer.discovery()
 
     async def search(self, query: str) -> Hits:
         """Offer what has all the words; the nearer to its beginning, the better."""
         wanted = query.casefold().split()
         found = 0
-        for offer in self.offers():
-            score = rank(f"{offer.words} {offer.haystack}", wanted)
+        for offer in self.commands():
+            score = rank(f"{offer.title} {offer.search_text}", wanted)
             if score and found < MOST:
                 found += 1
                 yield offer.hit(score)
 
 
-def rank(text: str, wanted: list[str]) -> float:
+def rank(text: str, words: list[str]) -> float:
     """Rank a text from 0 to 1 by where the words stand in it; 0 where one does not."""
     there = text.casefold()
-    places = [there.find(word) for word in wanted]
+    places = [there.find(word) for word in words]
     if not places or min(places) < 0:
         return 0.0
     return 1 / (1 + sum(places) / len(places) / 10)
@@ -118,10 +118,10 @@ class Commands(OurProvider):
             if binding.system or binding.id in UNOFFERED or binding.tooltip in {"", *seen}:
                 continue
             seen.add(binding.tooltip)
-            key = self.ours.get_key_display(binding)
+            key = self.dashboard.get_key_display(binding)
             what = f"{binding.tooltip}  ({key})"
             yield Offer(binding.description, what, self._runner(entry), binding.tooltip)
-        for each in self.ours.other_commands():
+        for each in self.dashboard.other_commands():
             yield Offer(each.title, each.help, each.callback)
 
     def _runner(self, entry: ActiveBinding) -> Callable[[], object]:
@@ -133,7 +133,7 @@ class Sessions(OurProvider):
 
     def offers(self) -> Iterator[Offer]:
         """Offer those that there are, in the order of need."""
-        sessions = self.ours.view.sessions if self.ours.view else ()
+        sessions = self.dashboard.view.sessions if self.dashboard.view else ()
         return (self._offer(each) for each in sessions)
 
     def shown_at_once(self) -> Iterator[Offer]:
@@ -145,7 +145,7 @@ class Sessions(OurProvider):
         return Offer(
             words,
             one_line(f"{GOING} in {session.project}")[:TITLE_CELLS],
-            partial(self.ours.open_session, session),
+            partial(self.dashboard.open_session, session),
             f"{session.project} {session.session_id} {GOING}",
         )
 

@@ -31,7 +31,7 @@ class Places(msgspec.Struct, frozen=True):
 
     config_dir: Path
     store: Path
-    chosen: bool
+    is_explicit: bool
     """A person named the folder for this run; else it is the client's default."""
     policy: PolicySources = PolicySources()
 
@@ -65,7 +65,7 @@ def find_places(
     if file.is_dir():
         raise PlaceError(f"{file} is a folder: give a file with --db")
     sources = PolicySources(tuple(policy), dict(os.environ), user_file(), trust_file())
-    return Places(chosen, file, chosen=named is not None, policy=sources)
+    return Places(chosen, file, is_explicit=named is not None, policy=sources)
 
 
 def default_store(config: Path) -> Path:

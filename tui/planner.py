@@ -115,7 +115,7 @@ class Planner:
             if request is self._newest:
                 on_progress(share)
 
-        self._worker.do(lambda: self._plan(request, tell_newest), take_newest)
+        self._worker.submit(lambda: self._plan(request, tell_newest), take_newest)
 
     def read_changes(
         self,
@@ -126,12 +126,12 @@ class Planner:
     ) -> None:
         """Read what operations change in the transcript, at most so many changes."""
         chosen = list(operations)
-        self._worker.do(lambda: self._changes(session, chosen, max_changes), on_changes)
+        self._worker.submit(lambda: self._changes(session, chosen, max_changes), on_changes)
 
     def stop(self) -> None:
         """Let go of the transcript and end; returns at once."""
         self._newest = None
-        self._worker.do(self._close_draft, lambda _: None)
+        self._worker.submit(self._close_draft, lambda _: None)
         self._worker.stop()
 
     # In the thread.
@@ -240,7 +240,7 @@ class Planner:
                     share = entry.offset / max(1, size)
                     share *= FIRST_PASS if first else 1 - FIRST_PASS
                     done = min(1.0, share if first else FIRST_PASS + share)
-                    self._worker.tell(lambda: on_progress(done))  # noqa: B023 -- its own each time
+                    self._worker.call_in_app(lambda: on_progress(done))  # noqa: B023 -- its own each time
                 yield entry
 
         return told

@@ -19,10 +19,10 @@ def section(name: str) -> Iterator[Content]:
     yield Content.styled(name, "bold $accent")
 
 
-def line(label: str, value: str, width: int, style: str = "$foreground") -> Iterator[Content]:
+def line(label: str, text: str, width: int, style: str = "$foreground") -> Iterator[Content]:
     """Write a value beside its label."""
     head = Content.styled(f"  {label:<{LABEL}}", "$quiet")
-    yield from hung(head, Content.styled(value, style), width)
+    yield from hung(head, Content.styled(text, style), width)
 
 
 def hung(head: Content, value: Content, width: int) -> Iterator[Content]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Outcome(msgspec.Struct):
     """What one scan met; it is the collector's listener."""
 
-    troubles: list[Trouble] = []
+    problems: list[Trouble] = []
     notices: list[str] = []
 
     def on_progress(self, progress: Progress) -> None:
@@ -38,7 +38,7 @@ class Outcome(msgspec.Struct):
 
     def on_problem(self, problem: Trouble) -> None:
         """Keep it for the end."""
-        self.troubles.append(problem)
+        self.problems.append(problem)
 
     def on_notice(self, notice: Trouble) -> None:
         """Keep it for the end."""
@@ -76,7 +76,7 @@ def open_store(places: Places) -> tuple[Writer, list[str]]:
 
 
 def bring_up_to_date(
-    places: Places, look: Callable[[Collector], object] = Collector.scan
+    places: Places, scan: Callable[[Collector], object] = Collector.scan
 ) -> Outcome:
     """Scan once, or look in another way.
 
@@ -94,13 +94,13 @@ def bring_up_to_date(
     files = PolicyFiles(msgspec.structs.replace(places.policy, command_line=()))
     try:
         try:
-            look(Collector(places.folder, writer, outcome, files))
+            scan(Collector(places.folder, writer, outcome, files))
         except Exception as error:
             if not is_from_damage(error, places.store):
                 raise
             outcome.notices.append(writer.rebuild())
             writer.claim_folder(places.folder.root)
-            look(Collector(places.folder, writer, outcome, files))
+            scan(Collector(places.folder, writer, outcome, files))
     except sqlite3.Error as error:
         what, remedy = explain(error)
         raise StoreError(f"store {places.store}: {what}; {remedy}") from error

@@ -27,12 +27,12 @@ class Worker:
         self._waiting: Final[queue.SimpleQueue[Callable[[], None] | None]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def do(self, work: Callable[[], Answer], take: Callable[[Answer | Trouble], None]) -> None:
+    def submit(self, work: Callable[[], Answer], on_result: Callable[[Answer | Trouble], None]) -> None:
         """Do some work; what it raises becomes the trouble that is taken instead."""
 
         def run() -> None:
             found = _guarded(work)
-            self.tell(lambda: take(found))
+            self.call_in_app(lambda: on_result(found))
 
         self._waiting.put(run)
         if self._thread is None:
@@ -40,7 +40,7 @@ class Worker:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
 
-    def tell(self, deliver: Callable[[], None]) -> None:
+    def call_in_app(self, deliver: Callable[[], None]) -> None:
         """Let the screen's thread do something, as how far the work has come."""
         self._post(Answered(deliver))
 

@@ -54,7 +54,7 @@ def wrap_spans(text: str, width: int) -> Iterator[Span]:
 
 
 def wrap(
-    text: str, width: int, passages: Sequence[Span] = (), style: str = "", base: str = "$foreground"
+    text: str, width: int, passages: Sequence[Span] = (), style: str = "", base_style: str = "$foreground"
 ) -> Wrapped:
     """Wrap a text; its passages, in their order, are drawn in `style`."""
     lines: list[Content] = []
@@ -62,7 +62,7 @@ def wrap(
     number = 0
     begun = -1
     for start, end in wrap_spans(text, width):
-        line = Content.styled(text[start:end], base)
+        line = Content.styled(text[start:end], base_style)
         while number < len(passages) and passages[number][0] < end:
             from_, to = (min(max(each, start), end) - start for each in passages[number])
             if from_ < to:

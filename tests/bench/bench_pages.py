@@ -69,7 +69,7 @@ async def measure(root: Path, marked: str, command: list[str]) -> None:
             openings: list[float] = []
             all_waited: Waited = {}
             for _ in range(ROUNDS):
-                app.fleet.query_one(SessionPane).mark(marked)
+                app.fleet.query_one(SessionPane).highlight(marked)
                 await asyncio.sleep(SETTLE_S)
                 opening, waited = await visit(app, frames, way)
                 openings.append(opening)

@@ -60,7 +60,7 @@ def waits(it: Opened) -> bool:
 async def looked_up(it: Opened) -> None:
     """Wait until every question so far is answered."""
     done: list[object] = []
-    it.app.feed.lookup.ask(lambda _: None, done.append)
+    it.app.feed.slow_queries.query(lambda _: None, done.append)
     await it.until(lambda: done)
 
 

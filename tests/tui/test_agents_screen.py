@@ -351,11 +351,11 @@ async def test_no_number_is_cut_at_any_size(demo: Stage, size: tuple[int, int]) 
         await counted(it)
         await on_page(it, LEADER)
         assert all(number in it.words for number in ("2 %", "6 lines ≈134", "41 lines ≈630"))
-        assert {row.content.cell_length for row in pane(it).shown} == {pane(it).room}
+        assert {row.content.cell_length for row in pane(it).shown} == {pane(it).row_width}
         for tab in "23":
             await it.press(tab, "a", "a")
             await read(it)
-            assert {row.content.cell_length for row in pane(it).shown} == {pane(it).room}
+            assert {row.content.cell_length for row in pane(it).shown} == {pane(it).row_width}
 
 
 async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None:

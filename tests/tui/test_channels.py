@@ -52,10 +52,10 @@ def test_tmux_is_asked_to_pass_it_on() -> None:
 def test_a_program_gets_its_words_as_they_are() -> None:
     way = way_of(Notice(Kind.TEST, "k", "--help", "-x <b>&"), "notify-send", {})
     assert isinstance(way, Program)
-    assert way.words[-3:] == ("--", "ctxtop: --help", "-x &lt;b&gt;&amp;")
+    assert way.arguments[-3:] == ("--", "ctxtop: --help", "-x &lt;b&gt;&amp;")
     apple = way_of(Notice(Kind.TEST, "k", "t", '" & do shell script "x'), "osascript", {})
     assert isinstance(apple, Program)
-    assert apple.words[-3:] == ("--", "ctxtop: t", '" & do shell script "x')
+    assert apple.arguments[-3:] == ("--", "ctxtop: t", '" & do shell script "x')
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_program_that_fails_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch)
 
 def test_of_two_dashboards_one_rings(tmp_path: Path) -> None:
     first, second = (OneBell(tmp_path / "store.db") for _ in range(2))
-    assert [first.is_ours(), second.is_ours(), first.is_ours()] == [True, False, True]
+    assert [first.acquire(), second.acquire(), first.acquire()] == [True, False, True]
     first.release()
-    assert second.is_ours()
+    assert second.acquire()
     assert (tmp_path / "store.db.bell").stat().st_mode & 0o777 == 0o600
     second.release()

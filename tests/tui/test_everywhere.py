@@ -110,7 +110,7 @@ async def test_no_page_has_more_keys_in_its_footer_than_one_reads(demo: Stage) -
         await it.mark("Ship the wishlist")
         for way in WAYS:
             if await go(it, way):
-                names = [each.words for each in it.app.screen.query_one(KeyLine).keys]
+                names = [each.description for each in it.app.screen.query_one(KeyLine).keys]
                 assert len(names) <= MOST_KEYS, (way.name, names)
                 await back(it)
 
@@ -223,7 +223,7 @@ async def test_columns_begin_at_the_same_cell_whatever_the_title(
         assert len({starts(row, "45 %") for row in rows}) == 1, rows
         whole(it)
         for row in pane.shown:
-            assert row.content.cell_length == pane.room
+            assert row.content.cell_length == pane.row_width
 
 
 def cells(line: str) -> list[str]:
@@ -258,9 +258,9 @@ async def test_every_list_keeps_its_columns_whatever_the_title(
                 head = str(pane.query_one(".head", Static).content)
                 for row in pane.shown:
                     for line in row.content.split("\n"):
-                        assert line.cell_length <= pane.room, (way.name, line.plain)
+                        assert line.cell_length <= pane.row_width, (way.name, line.plain)
                     if row.height == 1 and head.strip() and not row.key.startswith(HEADING):
-                        stands = cells(row.content.plain.ljust(pane.room + 1))
+                        stands = cells(row.content.plain.ljust(pane.row_width + 1))
                         for start, end in columns(head):
                             edges = stands[start - 1] if start else " ", stands[end]
                             assert " " in edges, (way.name, head, row.content.plain)

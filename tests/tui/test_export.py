@@ -184,7 +184,7 @@ def test_few_sessions_have_values_of_their_own() -> None:
         for number in range(9)
     ]
     old = session(live=False, last_activity_at=START_MS - 25 * 3_600_000)
-    found = metrics_of(measured(*many, old), most=4)
+    found = metrics_of(measured(*many, old), max_sessions=4)
 
     shown = [dict(labels)["session"] for labels, _ in named(found, "session.live").samples]
     assert shown == ["0", "1", "2", "3"]
@@ -195,7 +195,7 @@ def test_otlp_follows_its_json_encoding() -> None:
     labels = (("session", "s"),)
     body = request(
         [
-            Metric("a", Unit.TOKENS, "A.", ((labels, 3.0),), grows=True),
+            Metric("a", Unit.TOKENS, "A.", ((labels, 3.0),), is_counter=True),
             Metric("b", Unit.RATIO, "B.", ((labels, 0.5),)),
             Metric("none", Unit.RATIO, "C.", ()),
         ],

@@ -44,7 +44,7 @@ def test_views_do_not_pile_up_for_a_screen_that_takes_none(stage: Stage) -> None
             time.sleep(0.4)
         assert len(views()) == 1
         # What changed meanwhile is in the next one.
-        feed.taken()
+        feed.view_received()
         until(lambda: len(views()) == 2)
         (session,) = views()[-1].view.sessions
         assert session.context.tokens == 107_000

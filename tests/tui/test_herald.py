@@ -31,7 +31,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
     said = Heard()
 
     def run(program: channels.Program) -> str:
-        said.append(program.words[0])
+        said.append(program.arguments[0])
         return "no bus"
 
     monkeypatch.setattr(CtxtopApp, "bell", lambda _: said.append("bell"))
@@ -48,13 +48,13 @@ def want(stage: Stage, **values: str) -> None:
 
 def tell(it: Opened, *keys: str) -> None:
     for key in keys:
-        it.app.herald.tell(Notice(Kind.DONE, key, "done", f"job {key}", subject=f"job {key}"))
+        it.app.notifier.notify(Notice(Kind.DONE, key, "done", f"job {key}", subject=f"job {key}"))
 
 
 async def test_a_test_notice_takes_every_way_that_is_on(stage: Stage, heard: Heard) -> None:
     want(stage, bell="on", desktop="osc9")
     async with opened(stage) as it:
-        it.app.herald.test()
+        it.app.notifier.send_test()
         await it.until(lambda: len(heard) == 2)
         assert heard[0] == "bell"
         assert heard[1].startswith("\x1b]9;ctxtop: a test")
@@ -75,7 +75,7 @@ async def test_what_is_off_says_nothing(stage: Stage, heard: Heard) -> None:
     want(stage, toast="off")
     async with opened(stage) as it:
         tell(it, "a")
-        it.app.herald.test()
+        it.app.notifier.send_test()
         await it.calm()
         assert (it.toasts, heard) == ([], [])
 
@@ -83,7 +83,7 @@ async def test_what_is_off_says_nothing(stage: Stage, heard: Heard) -> None:
 async def test_in_quiet_hours_there_are_toasts_alone(stage: Stage, heard: Heard) -> None:
     want(stage, bell="on", desktop="osc9", quiet="00:00-23:59")
     async with opened(stage) as it:
-        it.app.herald.test()
+        it.app.notifier.send_test()
         await it.until(lambda: it.toasts)
         assert "silent now" in it.toasts[0]
         assert heard == []
@@ -104,7 +104,7 @@ async def test_another_dashboard_on_this_store_rings_already(stage: Stage, heard
     want(stage, bell="on")
     async with opened(stage) as it:
         other = OneBell(stage.places.store)
-        assert other.is_ours()
+        assert other.acquire()
         tell(it, "a")
         await it.until(lambda: it.toasts)
         await it.calm()
@@ -119,7 +119,7 @@ async def test_a_program_that_fails_stands_in_the_log(stage: Stage, heard: Heard
     async with opened(stage) as it:
         tell(it, "a")
         await it.until(lambda: heard == ["notify-send"])
-        happened = it.app.herald.happened
+        happened = it.app.notifier.event_log
         await it.until(lambda: any(each.text == "no bus" for each in happened.all))
 
 
@@ -143,16 +143,16 @@ async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> 
         await it.until(lambda: it.toasts)
         assert "undo: x" in it.toasts[0]
         # Its run is in the store, which the log reads.
-        assert it.app.herald.happened.all == ()
+        assert it.app.notifier.event_log.all == ()
 
 
 async def test_the_end_of_an_act_is_told_outside_too(stage: Stage, heard: Heard) -> None:
     want(stage, desktop="osc9")
     async with opened(stage) as it:
-        it.app.herald.hear_end("Fix the tests", "in a fork: 90 k tokens freed")
+        it.app.notifier.log_end("Fix the tests", "in a fork: 90 k tokens freed")
         await it.until(lambda: heard)
         assert heard == ["\x1b]9;ctxtop: Fix the tests: in a fork: 90 k tokens freed\x07"]
         # The page itself has said so.
         assert it.toasts == []
-        (entry,) = it.app.herald.happened.all
+        (entry,) = it.app.notifier.event_log.all
         assert (entry.source, entry.where) == ("you", "Fix the tests")

@@ -41,24 +41,24 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "store.db.screen.json").symlink_to(tmp_path / "other")
     file = KeptFile(tmp_path / "store.db")
     assert file.read() == Kept()
-    file.change(Kept(), Kept(theme="x"))
+    file.write_changes(Kept(), Kept(theme="x"))
     assert (tmp_path / "other").read_text() == '{"theme": "nord"}'
 
 
 def test_it_is_for_nobody_else_to_read(tmp_path: Path, file: KeptFile) -> None:
-    file.change(Kept(), Kept(theme="nord"))
+    file.write_changes(Kept(), Kept(theme="nord"))
     folder = tmp_path / "state"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()] == [0o600, 0o600]
 
 
 def test_two_ctxtops_keep_each_other_s_pins_and_changes(file: KeptFile) -> None:
-    begin = file.change(Kept(), Kept(pins=("a", "b")))
-    file.change(begin, Kept(pins=("a", "b", "c")))
-    assert file.change(begin, Kept(pins=("b", "d"), theme="nord")) == Kept(
+    begin = file.write_changes(Kept(), Kept(pins=("a", "b")))
+    file.write_changes(begin, Kept(pins=("a", "b", "c")))
+    assert file.write_changes(begin, Kept(pins=("b", "d"), theme="nord")) == Kept(
         pins=("b", "c", "d"), theme="nord"
     )
-    assert file.change(begin, Kept(pins=("a", "b"), order="newest")).theme == "nord"
+    assert file.write_changes(begin, Kept(pins=("a", "b"), order="newest")).theme == "nord"
 
 
 async def test_the_theme_is_found_again_at_the_next_start(demo: Stage) -> None:
@@ -68,11 +68,11 @@ async def test_the_theme_is_found_again_at_the_next_start(demo: Stage) -> None:
         await it.until(lambda: written(demo).theme == LIGHT.name)
     async with opened(demo) as it:
         assert it.app.theme == LIGHT.name
-        assert it.app.kept.theme == LIGHT.name
+        assert it.app.ui_state.theme == LIGHT.name
 
 
 async def test_a_theme_that_is_gone_is_not_missed(demo: Stage) -> None:
-    KeptFile(demo.places.store).change(Kept(), Kept(theme="of another version"))
+    KeptFile(demo.places.store).write_changes(Kept(), Kept(theme="of another version"))
     async with opened(demo) as it:
         assert it.app.theme == "ctxtop-dark"
 
@@ -81,7 +81,7 @@ async def test_what_cannot_be_written_is_told_and_holds_till_the_end(demo: Stage
     async with opened(demo) as it:
         lock = demo.places.store.with_name("store.db.screen.lock")
         lock.symlink_to("nowhere")
-        it.app.keep(pins=("a",))
-        assert it.app.kept.pins == ("a",)
+        it.app.update_ui_state(pins=("a",))
+        assert it.app.ui_state.pins == ("a",)
         await it.until(lambda: it.toasts)
-        assert it.app.kept.pins == ("a",)
+        assert it.app.ui_state.pins == ("a",)

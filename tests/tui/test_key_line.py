@@ -68,7 +68,7 @@ async def test_each_action_has_one_key_that_a_click_presses() -> None:
         line = app.query_one(KeyLine)
         await pilot.pause()
         own = [each for each in line.keys if each.action in {"open", "never", "end"}]
-        assert [(each.key, each.words) for each in own] == [
+        assert [(each.key, each.description) for each in own] == [
             ("o", "Öffne 汉"),
             ("x", "Never"),
             ("e", "End"),
@@ -91,7 +91,7 @@ async def test_what_a_key_does_is_told_under_the_mouse() -> None:
         shown = next(each for each in line.keys if each.action == "open")
         await pilot.hover(line, offset=(shown.start + 1, 0))
         assert line.tooltip == "shows it whole"
-        assert lit(line) == f"{shown.face}{shown.words} "
+        assert lit(line) == f"{shown.key_text}{shown.description} "
         await pilot.hover(line, offset=(59, 0))
         assert line.tooltip is None
         await pilot.hover(line, offset=(shown.start + 1, 0))

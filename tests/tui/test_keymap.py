@@ -34,7 +34,7 @@ def staged(stage: Stage, **keys: str) -> Stage:
 
 
 def test_every_binding_has_an_id() -> None:
-    nameless = [f"{each.where.__name__}: {each.binding}" for each in all_bindings() if not each.id]
+    nameless = [f"{each.declared_in.__name__}: {each.binding}" for each in all_bindings() if not each.id]
     assert nameless == []
 
 
@@ -44,7 +44,7 @@ def test_bindings_of_one_id_that_meet_are_asked_for_by_the_same_keys() -> None:
         (a, b)
         for a in bindings
         for b in bindings
-        if a.id == b.id and a.meets(b) and not set(a.keys) & set(b.keys)
+        if a.id == b.id and a.conflicts_with(b) and not set(a.keys) & set(b.keys)
     ]
     assert apart == []
 
@@ -52,10 +52,10 @@ def test_bindings_of_one_id_that_meet_are_asked_for_by_the_same_keys() -> None:
 def test_no_two_bindings_that_meet_in_one_place_have_the_same_key() -> None:
     bindings = all_bindings()
     clashes = [
-        (a.id, b.id, a.where.__name__, b.where.__name__)
+        (a.id, b.id, a.declared_in.__name__, b.declared_in.__name__)
         for n, a in enumerate(bindings)
         for b in bindings[n + 1 :]
-        if a.id != b.id and a.where is b.where and set(a.keys) & set(b.keys)
+        if a.id != b.id and a.declared_in is b.declared_in and set(a.keys) & set(b.keys)
     ]
     assert clashes == []
 

@@ -155,11 +155,11 @@ async def test_it_fits_any_terminal(past: Stage, size: tuple[int, int]) -> None:
 async def test_how_it_looks(past: Stage, size: tuple[int, int]) -> None:
     async with opened(past, size) as it:
         await counted(it)
-        it.app.herald.happened._events.clear()
-        it.app.herald.happened.add(
+        it.app.notifier.event_log._events.clear()
+        it.app.notifier.event_log.add(
             NOW_MS - 9_000, Weight.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
         )
-        it.app.herald.happened.add_problem(NOW_MS - 5_000, WRONG)
-        it.app.herald.happened.resolve_problem(NOW_MS - 1_000, WRONG.where)
+        it.app.notifier.event_log.add_problem(NOW_MS - 5_000, WRONG)
+        it.app.notifier.event_log.resolve_problem(NOW_MS - 1_000, WRONG.where)
         await open_log(it)
         await compare_themes(it, "log", size)

@@ -32,7 +32,7 @@ async def opening(
 ) -> AsyncIterator[tuple[Opened, threading.Event]]:
     """Open the dashboard on its first frame; it stays there until the event is set."""
     may_open = threading.Event()
-    read = CtxtopApp._read_arrangement
+    read = CtxtopApp._read_state_and_settings
 
     def wait(app: CtxtopApp) -> object:
         may_open.wait()
@@ -99,7 +99,7 @@ async def test_what_was_typed_ahead_does_not_answer_the_welcome_page(
         await it.until(lambda: isinstance(it.app.screen, WelcomeScreen))
         await it.calm()
         assert isinstance(it.app.screen, WelcomeScreen)
-        assert not it.app.kept.welcomed
+        assert not it.app.ui_state.welcomed
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])

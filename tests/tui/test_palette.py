@@ -81,7 +81,7 @@ async def test_a_marked_theme_is_shown_and_leaving_gives_the_old_one_back(demo: 
         await it.until(lambda: it.app.screen is it.app.fleet)
         await it.calm()
         assert it.app.theme == "gruvbox"
-        assert it.app.kept.theme == "gruvbox"
+        assert it.app.ui_state.theme == "gruvbox"
 
 
 async def test_how_the_palette_looks(demo: Stage) -> None:

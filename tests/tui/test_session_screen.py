@@ -141,8 +141,8 @@ async def test_a_fault_is_told_where_the_answer_would_stand(
         assert "[/foo] is broken" in words
         assert "please report it" in words
         assert "[/foo] is broken" in it.words
-        assert it.app.feed.lookup._worker._thread is not None
-        assert it.app.feed.lookup._worker._thread.is_alive()
+        assert it.app.feed.slow_queries._worker._thread is not None
+        assert it.app.feed.slow_queries._worker._thread.is_alive()
 
 
 async def test_what_a_compaction_was_asked_to_keep_stands_beside_it(stage: Stage) -> None:
@@ -455,7 +455,7 @@ def fits(it: Opened) -> bool:
     rows = page(it).query_one("#rows", RowList)
     view = graph(it)
     drawn = view.render().split("\n")
-    return all(row.content.cell_length <= rows.room for row in rows.shown) and all(
+    return all(row.content.cell_length <= rows.row_width for row in rows.shown) and all(
         one.cell_length == view.size.width for one in drawn
     )
 

@@ -26,7 +26,7 @@ def fits(it: Opened) -> bool:
     """Say whether every row of every pane that is seen has exactly the pane's room."""
     panes = [it.pane(name) for name in ("sessions", "agents", "summaries")]
     return all(
-        line.cell_length == pane.room
+        line.cell_length == pane.row_width
         for pane in panes
         if pane.region.height
         for row in pane.shown

@@ -94,7 +94,7 @@ async def test_the_policy_and_the_demo_do_without_it(demo: Stage) -> None:
 
 
 async def test_the_palette_shows_it_again(demo: Stage) -> None:
-    KeptFile(demo.places.store).change(Kept(), Kept(welcomed=True))
+    KeptFile(demo.places.store).write_changes(Kept(), Kept(welcomed=True))
     async with opened(demo) as it:
         await it.press("colon", *"first steps")
         await it.until(lambda: "never touches" in it.words)

@@ -66,7 +66,7 @@ def copy_demo(folder: DemoFolder, root: Path) -> DemoFolder:
 
 def tell(top: Path, folder: DemoFolder) -> Told:
     """Copy the demo below a folder, and read it once."""
-    places = Places(top / "claude", top / "state" / "store.db", chosen=True)
+    places = Places(top / "claude", top / "state" / "store.db", is_explicit=True)
     sessions = copy_demo(folder, places.config_dir).sessions
     bring_up_to_date(places)
     kept = top / "kept"

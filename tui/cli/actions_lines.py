@@ -22,7 +22,7 @@ _COLUMNS: Final = (
     Column("what", flexible=True),
     Column("freed", right=True),
     Column("state"),
-    Column("by", rank=1),
+    Column("by", priority=1),
 )
 
 

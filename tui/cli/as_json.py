@@ -307,7 +307,7 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
     }
 
 
-def summary(row: SummaryRow, named: str) -> Record:
+def summary(row: SummaryRow, name: str) -> Record:
     """One object of `ctxtop summaries`; `named` is what `ctxtop diff` calls it."""
     return {
         "kind": row.kind,
@@ -317,7 +317,7 @@ def summary(row: SummaryRow, named: str) -> Record:
         "at": time_of(row.at),
         "tokens": count_of(row.estimated_tokens, row.text),
         "text": row.text,
-        "id": named,
+        "id": name,
     }
 
 

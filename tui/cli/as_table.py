@@ -50,17 +50,17 @@ def sessions(found: Sequence[Session], now_ms: int) -> list[str]:
         return []
     short = shorten([each.session_id for each in found])
     columns = [
-        Column("id", rank=1),
+        Column("id", priority=1),
         Column("title", flexible=True),
-        Column("project", flexible=True, rank=6),
-        Column("model", rank=5),
-        Column("status", rank=2),
+        Column("project", flexible=True, priority=6),
+        Column("model", priority=5),
+        Column("status", priority=2),
         _CONTEXT,
         _FILL,
-        Column("level", rank=4),
-        Column("agents", right=True, rank=7),
-        Column("compactions", right=True, rank=8),
-        Column("age", right=True, rank=3),
+        Column("level", priority=4),
+        Column("agents", right=True, priority=7),
+        Column("compactions", right=True, priority=8),
+        Column("age", right=True, priority=3),
     ]
     rows: Rows = (
         [
@@ -91,17 +91,17 @@ def agents(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> lis
     if not found:
         return []
     columns = [
-        Column("session", rank=4),
+        Column("session", priority=4),
         Column("type", flexible=True),
-        Column("description", flexible=True, rank=3),
-        Column("model", rank=5),
+        Column("description", flexible=True, priority=3),
+        Column("model", priority=5),
         Column("status"),
         _CONTEXT,
         _FILL,
-        Column("tools", right=True, rank=6),
-        Column("result", right=True, rank=1),
+        Column("tools", right=True, priority=6),
+        Column("result", right=True, priority=1),
         Column("verdict"),
-        Column("age", right=True, rank=2),
+        Column("age", right=True, priority=2),
     ]
     rows: Rows = (
         [
@@ -132,15 +132,15 @@ def compactions(found: Sequence[CompactionRow], short: Mapping[str, str]) -> lis
     columns = [
         Column("at"),
         Column("session"),
-        Column("agent", flexible=True, rank=5),
+        Column("agent", flexible=True, priority=5),
         Column("trigger"),
         Column("before", right=True),
         Column("after", right=True),
-        Column("took", right=True, rank=4),
-        Column("kept", right=True, rank=6),
-        Column("thrash", rank=1),
-        Column("forgot", flexible=True, rank=2),
-        Column("summary", flexible=True, rank=3),
+        Column("took", right=True, priority=4),
+        Column("kept", right=True, priority=6),
+        Column("thrash", priority=1),
+        Column("forgot", flexible=True, priority=2),
+        Column("summary", flexible=True, priority=3),
     ]
     rows: Rows = (
         [
@@ -184,7 +184,7 @@ def warnings(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[
         Column("session"),
         Column("agent", flexible=True),
         Column("level"),
-        Column("threshold", right=True, rank=1),
+        Column("threshold", right=True, priority=1),
         Column("reached", right=True),
         Column("cleared"),
     ]
@@ -208,9 +208,9 @@ def policy(found: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
     columns = [
         Column("key"),
         Column("value", flexible=True),
-        Column("unit", rank=3),
-        Column("origin", flexible=True, rank=1),
-        Column("description", flexible=True, rank=2),
+        Column("unit", priority=3),
+        Column("origin", flexible=True, priority=1),
+        Column("description", flexible=True, priority=2),
     ]
     rows: Rows = (
         [
@@ -273,7 +273,7 @@ def composition(found: Composition) -> list[str]:
         Column("what fills it", flexible=True),
         Column("tokens", right=True),
         Column("share", right=True),
-        Column("", rank=1),
+        Column("", priority=1),
     ]
     rows: list[Sequence[Cell | str]] = []
     for each in found.categories:
@@ -294,10 +294,10 @@ def composition(found: Composition) -> list[str]:
     )
     heads = [
         Column("tokens", right=True),
-        Column("line", right=True, rank=2),
-        Column("kind", rank=3),
+        Column("line", right=True, priority=2),
+        Column("kind", priority=3),
         Column("largest items", flexible=True),
-        Column("superseded", rank=1),
+        Column("superseded", priority=1),
     ]
     return [*lines, "", *draw(heads, items, terminal_width())]
 

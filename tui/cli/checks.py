@@ -60,7 +60,7 @@ class Check(msgspec.Struct, frozen=True):
     ok: bool
     detail: str
     fix: str | None = None
-    is_in_the_way: bool = True
+    is_blocking: bool = True
     """Of what is not well: ctxtop cannot do its work until that is mended."""
 
 
@@ -92,7 +92,7 @@ def well(name: str, detail: str, hint: str | None = None) -> Check:
 
 def noted(name: str, detail: str, fix: str) -> Check:
     """Make a check of what is wrong with a session or a file, and in nothing's way."""
-    return Check(name, ok=False, detail=detail, fix=fix, is_in_the_way=False)
+    return Check(name, ok=False, detail=detail, fix=fix, is_blocking=False)
 
 
 def wrong(name: str, detail: str, fix: str) -> Check:

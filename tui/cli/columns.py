@@ -45,11 +45,11 @@ _BREAKS: Final = {ord("\n"): " ", ord("\t"): " "}
 class Column(msgspec.Struct, frozen=True):
     """A column: its head, its side, and what happens to it where room is short."""
 
-    head: str
+    header: str
     right: bool = False
     flexible: bool = False
     """A text that may be cut in its middle; numbers never are."""
-    rank: int = 0
+    priority: int = 0
     """Columns of the highest rank leave first; rank 0 stays."""
 
 
@@ -62,7 +62,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 def draw(columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]], width: int) -> list[str]:
     """Lay out a head and rows in at most `width` cells, as far as the numbers allow."""
-    heads = [Cell(column.head.upper(), "quiet") for column in columns]
+    heads = [Cell(column.header.upper(), "quiet") for column in columns]
     table = [heads, *(_cells(columns, row) for row in rows)]
     widths = [max(cell_len(row[place].text) for row in table) for place in range(len(columns))]
     shown = _choose(columns, widths, width)
@@ -98,11 +98,11 @@ def wants_colours() -> bool:
     )
 
 
-def put(lines: Iterable[str], *, plainly: bool = False) -> None:
+def put(lines: Iterable[str], *, ascii_only: bool = False) -> None:
     """Print lines, with plain signs where that is asked for or the output is not UTF-8."""
     encoding = output_encoding()
     for line in lines:
-        shown = plain(line) if plainly or encoding != "utf-8" else line
+        shown = plain(line) if ascii_only or encoding != "utf-8" else line
         print(shown if encoding == "utf-8" else shown.encode(encoding, "replace").decode(encoding))
 
 
@@ -131,10 +131,10 @@ def _cells(columns: Sequence[Column], row: Sequence[Cell | str]) -> list[Cell]:
 def _choose(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
     shown = list(range(len(columns)))
     while _least(columns, widths, shown) > width:
-        highest = max(columns[n].rank for n in shown)
+        highest = max(columns[n].priority for n in shown)
         if highest == 0:
             break
-        shown = [n for n in shown if columns[n].rank != highest]
+        shown = [n for n in shown if columns[n].priority != highest]
     return shown
 
 

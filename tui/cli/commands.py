@@ -261,7 +261,7 @@ def doctor(context: click.Context) -> int:
         {"checks": [as_json.check(each) for each in checks]},
         lambda: _table().checks(checks),
     )
-    failed = [each.name for each in checks if not each.ok and each.is_in_the_way]
+    failed = [each.name for each in checks if not each.ok and each.is_blocking]
     if failed:
         say(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
         return FAILED

@@ -34,15 +34,15 @@ BAR_CELLS: Final = 30
 
 OPERATION: Final = (
     Column("op", right=True),
-    Column("line", right=True, rank=1),
-    Column("harm", rank=2),
+    Column("line", right=True, priority=1),
+    Column("harm", priority=2),
     Column("what", flexible=True),
     Column("tokens", right=True),
-    Column("bytes", right=True, rank=3),
+    Column("bytes", right=True, priority=3),
 )
 """Columns that say an operation, filled by `operation_cells`."""
 
-_OPERATIONS: Final = (*OPERATION, Column("why", flexible=True, rank=4))
+_OPERATIONS: Final = (*OPERATION, Column("why", flexible=True, priority=4))
 
 _STRATEGIES: Final = (
     Column("level", right=True),
@@ -59,9 +59,9 @@ class About(msgspec.Struct, frozen=True):
 
     title: str
     window_tokens: int
-    again: str
+    command: str
     """The command that made it, for the next one."""
-    held_by: str | None = None
+    open_in: str | None = None
     """What has the session open."""
 
 
@@ -93,7 +93,7 @@ def _text(plan: Plan, about: About) -> list[str]:
         return []
     lines = shortened("\n\n".join(said), SUMMARY_LINES, terminal_width() - 2)
     if len(lines) > SUMMARY_LINES:
-        lines.append(f"(more of it: {about.again} --explain 1)")
+        lines.append(f"(more of it: {about.command} --explain 1)")
     return [*(f"  {line}".rstrip() for line in lines), ""]
 
 
@@ -131,7 +131,7 @@ def _operations(operations: Sequence[Operation], width: int) -> list[str]:
 def _columns(width: int, *, frees: bool) -> list[int]:
     """Choose columns; where there is room for one ledger it is the one that changes."""
     wanted = {"op", "line", "harm", "what", "tokens" if frees else "bytes"}
-    return [place for place, each in enumerate(_OPERATIONS) if width >= WIDE or each.head in wanted]
+    return [place for place, each in enumerate(_OPERATIONS) if width >= WIDE or each.header in wanted]
 
 
 def _by_strategy(operations: Sequence[Operation], width: int) -> list[str]:
@@ -197,14 +197,14 @@ def _refusals(refused: Sequence[Refusal], width: int) -> Iterator[str]:
 
 
 def _next(plan: Plan, about: About, width: int) -> Iterator[str]:
-    if about.held_by:
-        said = f"in {about.held_by}: a fork can be made, --in-place waits until it is closed"
+    if about.open_in:
+        said = f"in {about.open_in}: a fork can be made, --in-place waits until it is closed"
         yield from labelled("open", said, width)
     yield ""
-    yield beside("next", f"{about.again} --explain 1")
+    yield beside("next", f"{about.command} --explain 1")
     if plan.refused:
         return
-    yield beside("", f"{about.again} --apply")
+    yield beside("", f"{about.command} --apply")
     yield beside("", _APPLIED[plan.only_appends])
 
 

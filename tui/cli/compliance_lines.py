@@ -91,15 +91,15 @@ def _sums(found: Compliance) -> list[str]:
 def _types(found: Compliance) -> list[str]:
     columns = [
         Column("type", flexible=True),
-        Column("expected", rank=3),
+        Column("expected", priority=3),
         Column("results", right=True),
         Column("complied", right=True),
-        Column("first time", right=True, rank=2),
-        Column("forced", right=True, rank=1),
+        Column("first time", right=True, priority=2),
+        Column("forced", right=True, priority=1),
         Column("failed", right=True),
-        Column("not judged", right=True, rank=4),
-        Column("tokens", right=True, rank=5),
-        Column("too many", right=True, rank=6),
+        Column("not judged", right=True, priority=4),
+        Column("tokens", right=True, priority=5),
+        Column("too many", right=True, priority=6),
     ]
     rows: list[Sequence[Cell | str]] = [
         [
@@ -142,12 +142,12 @@ def _days(found: Compliance) -> list[str]:
 
 def _failed(found: Compliance, short: Mapping[str, str]) -> list[str]:
     columns = [
-        Column("at", rank=2),
+        Column("at", priority=2),
         Column("session"),
         Column("type", flexible=True),
         Column("verdict"),
         Column("because"),
-        Column("grep", rank=1),
+        Column("grep", priority=1),
         Column("line", flexible=True),
     ]
     rows: list[Sequence[Cell | str]] = []
@@ -176,8 +176,8 @@ def _reviewed(found: Sequence[Reviewed], short: Mapping[str, str]) -> list[str]:
         Column("file", flexible=True),
         Column("line", right=True),
         Column("finding", flexible=True),
-        Column("session", rank=1),
-        Column("reviewer", rank=2),
+        Column("session", priority=1),
+        Column("reviewer", priority=2),
     ]
     rows: list[Sequence[Cell | str]] = [
         [

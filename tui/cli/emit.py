@@ -23,7 +23,7 @@ def emit(context: click.Context, record: object, lines: Callable[[], list[str]])
     if chosen(context).as_json:
         print(as_json.dumps(record, output_encoding()))
     else:
-        put(lines(), plainly=wants_plain(chosen(context)))
+        put(lines(), ascii_only=wants_plain(chosen(context)))
     return DONE
 
 
@@ -35,7 +35,7 @@ def emit_parts(
     Only one part at a time is held, and what was printed is the same as from `emit`.
     """
     if not chosen(context).as_json:
-        put(lines(), plainly=wants_plain(chosen(context)))
+        put(lines(), ascii_only=wants_plain(chosen(context)))
         return DONE
     before = "["
     for part in parts:

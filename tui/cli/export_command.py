@@ -59,7 +59,7 @@ class Wanted(msgspec.Struct, frozen=True):
     resource: tuple[str, ...] = ()
     no_redact: bool = False
 
-    def kept(self, value: Any) -> Any:  # noqa: ANN401 -- any JSON
+    def redacted(self, value: Any) -> Any:  # noqa: ANN401 -- any JSON
         """Return a value without the secrets in its texts, unless they were asked for."""
         if self.no_redact:
             return value
@@ -184,19 +184,19 @@ def _check(context: click.Context, wanted: Wanted) -> None:
 def _json(found: Reading, wanted: Wanted) -> str:
     from . import as_json
 
-    return as_json.dumps(wanted.kept(_everything(found)), "utf-8") + "\n"
+    return as_json.dumps(wanted.redacted(_everything(found)), "utf-8") + "\n"
 
 
 def _markdown(found: Reading, wanted: Wanted) -> str:
     from ..export.as_markdown import report
 
-    return report(wanted.kept(_everything(found)))
+    return report(wanted.redacted(_everything(found)))
 
 
 def _csv(found: Reading, wanted: Wanted) -> str:
     from ..export.as_csv import table
 
-    return table(wanted.kept(_RECORDS[wanted.what or What.SESSIONS](found)))
+    return table(wanted.redacted(_RECORDS[wanted.what or What.SESSIONS](found)))
 
 
 def _prometheus(found: Reading, wanted: Wanted) -> str:
@@ -288,7 +288,7 @@ def _metrics(found: Reading, wanted: Wanted) -> tuple[list[Metric], int]:
     from . import records
 
     sessions = [
-        msgspec.structs.replace(each, title=wanted.kept(each.title)) for each in found.sessions()
+        msgspec.structs.replace(each, title=wanted.redacted(each.title)) for each in found.sessions()
     ]
     since = min((each.started_at or found.now_ms for each in sessions), default=found.now_ms)
     spent = records.spent_by_session(found)

@@ -99,13 +99,13 @@ def lines(groups: Sequence[Severe], short: Mapping[str, str]) -> list[str]:
     """Lay the groups out as a table."""
     heads = [
         Column("severity"),
-        Column("project", rank=2),
+        Column("project", priority=2),
         Column("file", flexible=True),
         Column("line", right=True),
         Column("finding", flexible=True),
-        Column("reviewer", rank=1),
-        Column("at", rank=3),
-        Column("session", rank=4),
+        Column("reviewer", priority=1),
+        Column("at", priority=3),
+        Column("session", priority=4),
     ]
     rows = [
         _row(found, short) for group in groups for each in group.files for found in each.findings

@@ -59,7 +59,7 @@ def _lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[str]
         Column("id"),
         Column("keys", flexible=True),
         Column("what", flexible=True),
-        Column("where", flexible=True, rank=1),
+        Column("where", flexible=True, priority=1),
     ]
     cells: list[list[Cell | str]] = [
         [

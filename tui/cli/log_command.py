@@ -63,9 +63,9 @@ def record(entry: Happening) -> Record:
 
 def _table(entries: Sequence[Happening]) -> list[str]:
     columns = [
-        Column("at", rank=1),
+        Column("at", priority=1),
         Column("level"),
-        Column("source", rank=2),
+        Column("source", priority=2),
         Column("where", flexible=True),
         Column("what", flexible=True),
     ]

@@ -42,7 +42,7 @@ def notify(context: click.Context, *, test: bool) -> int:
         "bell": wanted.bell,
         "desktop": how,
         "condition": said or None,
-        "quiet": str(wanted.quiet) if wanted.quiet else None,
+        "quiet": str(wanted.quiet_hours) if wanted.quiet_hours else None,
         "tested": test,
     }
     return emit(context, record, lambda: [notices.ways_in_words(wanted, how, said)])

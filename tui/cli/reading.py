@@ -102,7 +102,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 @contextmanager
 def open_reading(
-    options: Options, look: Callable[[Collector], object] = Collector.scan
+    options: Options, scan_method: Callable[[Collector], object] = Collector.scan
 ) -> Iterator[Reading]:
     """Bring the store up to date unless told not to, and hold one commit of it.
 
@@ -113,7 +113,7 @@ def open_reading(
         if not places.store.exists():
             raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
     else:
-        scan(places, look)
+        scan(places, scan_method)
     with closing(open_reader(places.store)) as db:
         db.execute("BEGIN")
         root = queries.claimed_root(db)
@@ -125,11 +125,11 @@ def open_reading(
         yield Reading(places, db, time.time_ns() // 1_000_000, files.policies)
 
 
-def scan(places: Places, look: Callable[[Collector], object] = Collector.scan) -> None:
+def scan(places: Places, scan_method: Callable[[Collector], object] = Collector.scan) -> None:
     """Bring the store up to date and tell what it met."""
-    outcome = bring_up_to_date(places, look)
+    outcome = bring_up_to_date(places, scan_method)
     say_all(outcome.notices)
-    say_all(outcome.troubles)
+    say_all(outcome.problems)
 
 
 def policy_of(options: Options, session: str | None) -> tuple[Policy, tuple[PolicyNotice, ...]]:

@@ -26,13 +26,13 @@ TICK_CELLS: Final = 34
 
 _LIST: Final = (
     Column("id"),
-    Column("when", rank=1),
+    Column("when", priority=1),
     Column("session"),
     Column("mode"),
-    Column("what", flexible=True, rank=3),
+    Column("what", flexible=True, priority=3),
     Column("freed", right=True),
     Column("state"),
-    Column("by", rank=2),
+    Column("by", priority=2),
 )
 
 _OPERATIONS: Final = (*OPERATION, Column("undone"))

@@ -22,7 +22,7 @@ SHOWN: Final = 8
 
 _COLUMNS: Final = (
     Column("STEP"),
-    Column("", rank=1),
+    Column("", priority=1),
     Column("WHAT IT DOES", flexible=True),
 )
 
@@ -30,7 +30,7 @@ _OPERATIONS: Final = (
     Column("LINE", right=True),
     Column("WHAT", flexible=True),
     Column("TOKENS", right=True),
-    Column("WHY", flexible=True, rank=1),
+    Column("WHY", flexible=True, priority=1),
 )
 
 _YES, _NO = Cell("✓", "ok"), Cell("✗", "quiet")

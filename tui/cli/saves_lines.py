@@ -112,12 +112,12 @@ def table(report: SavesReport, now_ms: int) -> list[str]:
     columns = [
         Column("project", flexible=True),
         Column("state"),
-        Column("age", right=True, rank=2),
+        Column("age", right=True, priority=2),
         Column("what", flexible=True),
-        Column("saves", right=True, rank=6),
-        Column("noise, tokens", right=True, rank=3),
-        Column("expected", rank=5),
-        Column("origin", rank=7),
+        Column("saves", right=True, priority=6),
+        Column("noise, tokens", right=True, priority=3),
+        Column("expected", priority=5),
+        Column("origin", priority=7),
     ]
     rows: list[list[Cell | str]] = [
         [

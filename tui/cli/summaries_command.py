@@ -29,9 +29,9 @@ class Summaries(msgspec.Struct, frozen=True):
 
     rows: tuple[SummaryRow, ...]
     plans: tuple[PlanText, ...]
-    notes: tuple[str, ...]
+    filter_errors: tuple[str, ...]
     """Filters that were not understood."""
-    where: dict[str, str]
+    session_titles: dict[str, str]
     """Titles and projects of the sessions."""
 
 
@@ -70,7 +70,7 @@ def summaries(
     words = search.encode("utf-8", "replace").decode()
     with open_reading(options, Collector.scan_and_count_tokens) as found:
         listed = read_summaries(found, words, found.session_id(session))
-        say_all(listed.notes)
+        say_all(listed.filter_errors)
         if export is not None:
             return _export(listed, export, redacting=not no_redact)
         if form == "markdown":
@@ -96,8 +96,8 @@ def read_summaries(found: Reading, words: str, session_id: str | None = None) ->
     return Summaries(
         rows=tuple(read_rows(found.db, listing.plans, listing.found.ids)),
         plans=listing.plans,
-        notes=listing.found.search.problems,
-        where={
+        filter_errors=listing.found.search.problems,
+        session_titles={
             each.session_id: f"{one_line(each.title)} · {one_line(each.project)}"
             for each in sessions
         },
@@ -126,7 +126,7 @@ def _print_markdown(listed: Summaries, *, redacting: bool) -> int:
     from ..summary_markdown import summaries_markdown
     from .columns import put
 
-    text = "".join(summaries_markdown(listed.rows, listed.where)).removesuffix("\n")
+    text = "".join(summaries_markdown(listed.rows, listed.session_titles)).removesuffix("\n")
     put((redact(text) if redacting else text).split("\n"))
     return DONE
 
@@ -140,7 +140,7 @@ def _export(listed: Summaries, named: str, *, redacting: bool) -> int:
         return FAILED
     try:
         path = named_path(named, Path.cwd())
-        parts = summaries_markdown(listed.rows, listed.where)
+        parts = summaries_markdown(listed.rows, listed.session_titles)
         size = write_export(path, parts, redacting=redacting)
     except ExportError as error:
         say(str(error))

@@ -142,7 +142,7 @@ def timeline_table(read: Timeline) -> list[str]:
     listed = happened(read)
     columns = [
         Column("turn", right=True),
-        Column("time", rank=1),
+        Column("time", priority=1),
         Column("tokens", right=True),
         Column("used", right=True),
         Column("what happened", flexible=True),
@@ -182,7 +182,7 @@ def evidence_table(of: Session, reasons: tuple[Reason, ...]) -> list[str]:
         Column(""),
         Column("what"),
         Column("tokens", right=True),
-        Column("sure", rank=1),
+        Column("sure", priority=1),
         Column("how ctxtop knows", flexible=True),
     ]
     rows = [

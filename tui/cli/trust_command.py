@@ -60,7 +60,7 @@ def _trust(context: click.Context, places: Places, folder: Path, yes: bool) -> i
     found = preview(places.policy, folder)
     is_json = chosen(context).as_json
     if not is_json:
-        put(_lines(found), plainly=wants_plain(chosen(context)))
+        put(_lines(found), ascii_only=wants_plain(chosen(context)))
     is_new = found.trust is not Trust.TRUSTED
     if is_new and not yes and not _agreed(found, is_json=is_json):
         return USAGE

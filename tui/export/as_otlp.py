@@ -56,7 +56,7 @@ def _metric(metric: Metric, since: str, now: str) -> Json:
         "description": metric.help,
         "unit": metric.unit.value,
     }
-    if not metric.grows:
+    if not metric.is_counter:
         return about | {"gauge": {"dataPoints": points}}
     return about | {
         "sum": {

@@ -37,7 +37,7 @@ def exposition(metrics: Iterable[Metric]) -> str:
             continue
         name = name_of(metric)
         lines.append(f"# HELP {name} {_escape(metric.help)}")
-        lines.append(f"# TYPE {name} {'counter' if metric.grows else 'gauge'}")
+        lines.append(f"# TYPE {name} {'counter' if metric.is_counter else 'gauge'}")
         lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in metric.samples]
     return "\n".join(lines) + "\n"
 
@@ -45,7 +45,7 @@ def exposition(metrics: Iterable[Metric]) -> str:
 def name_of(metric: Metric) -> str:
     """Name a metric with its base unit, and a total as one."""
     unit = "" if metric.name in _PLAIN else _UNITS[metric.unit]
-    return f"ctxtop_{metric.name.replace('.', '_')}{unit}{'_total' if metric.grows else ''}"
+    return f"ctxtop_{metric.name.replace('.', '_')}{unit}{'_total' if metric.is_counter else ''}"
 
 
 def _labels(labels: Labels) -> str:

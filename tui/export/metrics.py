@@ -53,7 +53,7 @@ class Metric(msgspec.Struct, frozen=True):
     unit: Unit
     help: str
     samples: tuple[tuple[Labels, float], ...]
-    grows: bool = False
+    is_counter: bool = False
     """A total that only grows; else a value of now."""
 
 
@@ -70,18 +70,18 @@ class Measured(msgspec.Struct, frozen=True):
 
 def metrics_of(
     found: Measured,
-    named: Iterable[Named] = (),
-    most: int = MOST_SESSIONS,
+    labels: Iterable[Named] = (),
+    max_sessions: int = MOST_SESSIONS,
     recent_h: int = RECENT_H,
 ) -> list[Metric]:
     """Measure the sessions that are live or recent one by one, and all of them together."""
     shown = _shown(found, recent_h)
-    chosen = tuple(named)
-    labelled = [(_labels(each, chosen), each) for each in shown[:most]]
+    chosen = tuple(labels)
+    labelled = [(_labels(each, chosen), each) for each in shown[:max_sessions]]
     return [
-        *_of_all(found, len(shown[most:])),
+        *_of_all(found, len(shown[max_sessions:])),
         *(
-            Metric(name, unit, text, _samples(labelled, value), grows=name in _GROWING)
+            Metric(name, unit, text, _samples(labelled, value), is_counter=name in _GROWING)
             for name, unit, text, value in _OF_SESSION
         ),
         _tokens(labelled, found.spent),
@@ -118,7 +118,7 @@ def _tokens(labelled: list[tuple[Labels, Session]], spent: Mapping[str, SpentRow
         for kind in _KINDS
     )
     text = "Tokens of the session's answers by kind, its agents' with them."
-    return Metric("session.spent", Unit.TOKENS, text, samples, grows=True)
+    return Metric("session.spent", Unit.TOKENS, text, samples, is_counter=True)
 
 
 def _of_all(found: Measured, left_out: int) -> Iterable[Metric]:
@@ -202,7 +202,7 @@ def _of_all(found: Measured, left_out: int) -> Iterable[Metric]:
         ),
     ):
         values = tuple((labels, float(value)) for labels, value in samples)
-        yield Metric(name, unit, text, values, grows=grows)
+        yield Metric(name, unit, text, values, is_counter=grows)
 
 
 _RANKS: Final = {level: rank for rank, level in enumerate(Level, 1)}

@@ -32,13 +32,13 @@ class MetricsServer(ThreadingHTTPServer):
         self,
         port: int,
         token: str | None,
-        make: Callable[[], str],
-        tell: Callable[[str], None],
+        make_text: Callable[[], str],
+        report: Callable[[str], None],
     ) -> None:
         super().__init__((LOOPBACK, port), _Handler)
         self._token: Final = token
-        self._make: Final = make
-        self._tell: Final = tell
+        self._make: Final = make_text
+        self._tell: Final = report
         self._turn: Final = threading.Lock()
 
     @property
@@ -46,7 +46,7 @@ class MetricsServer(ThreadingHTTPServer):
         """Give the address that a scraper is told."""
         return f"http://{LOOPBACK}:{self.server_address[1]}{PATH}"
 
-    def refuses(self, host: str, authorization: str) -> int | None:
+    def refusal_status(self, host: str, authorization: str) -> int | None:
         """Give the status of a refusal, or None."""
         if host not in own_hosts(self.server_address[1]):
             return FORBIDDEN
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(metrics, MetricsServer):
             raise TypeError(type(metrics))
         host, said = self.headers.get("Host", ""), self.headers.get("Authorization", "")
-        refused = metrics.refuses(host, said)
+        refused = metrics.refusal_status(host, said)
         if refused is not None:
             self._answer(refused, "refused\n")
         elif self.path.partition("?")[0] != PATH:

@@ -73,7 +73,7 @@ class ActingPage(Page):
     @property
     def is_writing(self) -> bool:
         """Something is being done to the session, by this page or by another one."""
-        return self.app.acts.running(self.session.session_id) is not None
+        return self.app.session_actions.running(self.session.session_id) is not None
 
     def clear_failure(self) -> None:
         """Something else is wanted: how the last act ended is over."""
@@ -125,7 +125,7 @@ class ActingPage(Page):
 
         def answer(words: str | None) -> None:
             if words is not None:
-                self.app.acts.ask_client(self.session, words, self._client_asked)
+                self.app.session_actions.ask_client(self.session, words, self._client_asked)
                 self.draw_buttons()
 
         self.app.push_screen(AskClientScreen(self.session), answer)
@@ -139,7 +139,7 @@ class ActingPage(Page):
         """Give the plan that may be carried out; else say why there is none."""
         plan = self.plan
         if self.is_writing:
-            self.show_message(f"wait: {self.app.acts.running(self.session.session_id)}")
+            self.show_message(f"wait: {self.app.session_actions.running(self.session.session_id)}")
         elif self.is_stale or plan is None:
             self.show_message(self.problem or "wait: the plan is still worked out")
         elif plan.refused:
@@ -155,7 +155,7 @@ class ActingPage(Page):
         if ready is None:
             return
         self._stages, self._failure = [], ""
-        self.app.acts.apply(self.session, ready, mode, self._hear_stage, self._applied)
+        self.app.session_actions.apply(self.session, ready, mode, self._hear_stage, self._applied)
         self.draw_buttons()
 
     def _hear_stage(self, stage: Stage) -> None:
@@ -212,7 +212,7 @@ class ActingPage(Page):
             return
         plan = self.plan
         is_good = plan is not None and not plan.refused and bool(plan.operations)
-        running = self.app.acts.running(self.session.session_id)
+        running = self.app.session_actions.running(self.session.session_id)
         self.query_one(ApplyBar).show(
             Standing(
                 can_apply=is_good and not self.is_stale,

@@ -45,7 +45,7 @@ class AgentScreen(ReadingScreen):
     def on_mount(self) -> None:
         """Ask for the rest."""
         super().on_mount()
-        self._reading.now()
+        self._reading.refresh_now()
         self._ask_choice()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -57,7 +57,7 @@ class AgentScreen(ReadingScreen):
         """Read again where there may be something new."""
         del view
         if self.is_attached:
-            self._reading.soon()
+            self._reading.refresh_soon()
 
     def action_copy(self) -> None:
         """Copy what it gave back, or its id where that is nothing."""

@@ -123,7 +123,7 @@ class AgentsScreen(Page, Zooming):
         for pane in self.query(TabPane):
             pane.empty = "reading …"
         self._pane.rows.focus()
-        self._reading.now()
+        self._reading.refresh_now()
         self.draw()
 
     @property
@@ -144,7 +144,7 @@ class AgentsScreen(Page, Zooming):
         """Read again where there may be something new."""
         del view
         if self.is_attached:
-            self._reading.soon()
+            self._reading.refresh_soon()
 
     def _question(self) -> Callable[[sqlite3.Connection], Gathered]:
         return partial(
@@ -161,9 +161,9 @@ class AgentsScreen(Page, Zooming):
             return
         self._gathered[found.scope] = found
         self.draw()
-        self._looking.soon()
+        self._looking.refresh_soon()
         if self._standing.scope is not found.scope:
-            self._reading.now()
+            self._reading.refresh_now()
 
     def _detail_question(self) -> Callable[[sqlite3.Connection], tuple[str, Detail] | None]:
         agent = self._agent
@@ -180,7 +180,7 @@ class AgentsScreen(Page, Zooming):
             self._draw_report()
         agent = self._agent
         if agent is not None and agent_key(agent) not in self._details:
-            self._looking.soon()
+            self._looking.refresh_soon()
 
     @property
     def _agent(self) -> Agent | None:
@@ -203,7 +203,7 @@ class AgentsScreen(Page, Zooming):
             words.append(f"{number} {name.capitalize()}{self._count(name)}")
         standing = self._standing
         order = standing.order.value if self._tab == "agents" else ""
-        filtered = f"/{standing.words}" if standing.words else ""
+        filtered = f"/{standing.filter_text}" if standing.filter_text else ""
         note = " · ".join(filter(None, (standing.scope.value, order, filtered)))
         self.query_one(TabLine).show(self._tab, words, note)
 
@@ -214,7 +214,7 @@ class AgentsScreen(Page, Zooming):
             return ""
         pane = self.query_one(f"#{name}", TabPane)
         count = pane.count_all(gathered)
-        return f" {pane.count():,} of {count:,}" if standing.words else f" {count:,}"
+        return f" {pane.count():,} of {count:,}" if standing.filter_text else f" {count:,}"
 
     def _draw_report(self) -> None:
         detail = self.query_one("#detail", Pager)
@@ -257,9 +257,9 @@ class AgentsScreen(Page, Zooming):
         if self._standing.scope not in self._gathered:
             self._pane.empty = "reading …"
             self._pane.show_rows([])
-            self._reading.now()
+            self._reading.refresh_now()
         else:
-            self._reading.soon()
+            self._reading.refresh_soon()
 
     def action_sort(self) -> None:
         """Sort agents in another way."""
@@ -269,7 +269,7 @@ class AgentsScreen(Page, Zooming):
     def action_broke(self) -> None:
         """Show only those that broke a rule, or all again."""
         if self._tab != "findings":
-            self._standing.words = toggled(self._standing.words, BROKE)
+            self._standing.filter_text = toggled(self._standing.filter_text, BROKE)
             self.draw()
 
     def action_fold(self) -> None:
@@ -281,7 +281,7 @@ class AgentsScreen(Page, Zooming):
             self._standing.folded.add(key)
             self.draw()
         elif above := pane.parent_of(key):
-            pane.mark(above)
+            pane.highlight(above)
 
     def action_unfold(self) -> None:
         """Show what is below the marked row."""
@@ -297,7 +297,7 @@ class AgentsScreen(Page, Zooming):
 
     def action_copy(self) -> None:
         """Copy the marked row's text."""
-        found = self._pane.copied()
+        found = self._pane.copy_text()
         if found:
             self.app.copy(*found)
 
@@ -329,7 +329,7 @@ class AgentsScreen(Page, Zooming):
             if self._tab == "findings"
             else "words, type:, verdict:, model:, is:running, broke:, !not …"
         )
-        self.query_one(FilterBar).open(self._standing.words, said)
+        self.query_one(FilterBar).open(self._standing.filter_text, said)
 
     def action_back(self) -> None:
         """Undo the last step: the report alone, the filter; then leave."""
@@ -337,8 +337,8 @@ class AgentsScreen(Page, Zooming):
             self.action_zoom()
         elif not self._pane.rows.has_focus:
             self._pane.rows.focus()
-        elif self._standing.words != self._base_words:
-            self._standing.words = self._base_words
+        elif self._standing.filter_text != self._base_words:
+            self._standing.filter_text = self._base_words
             self.draw()
         else:
             self.action_leave()
@@ -355,26 +355,26 @@ class AgentsScreen(Page, Zooming):
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
-        self._standing.words = one_line(event.words)
+        self._standing.filter_text = one_line(event.words)
         self.draw()
 
     @on(FilterBar.Cleared)
     def _clear(self) -> None:
-        self._standing.words = self._base_words
+        self._standing.filter_text = self._base_words
         self._leave_filter()
         self.draw()
 
-    @on(FilterBar.Left)
+    @on(FilterBar.Done)
     def _leave_filter(self) -> None:
         # The line of the tabs says the words that stand.
         self.query_one(FilterBar).display = False
         self._pane.rows.focus()
 
-    @on(RowList.Marked)
+    @on(RowList.Highlighted)
     def _mark(self) -> None:
         self._draw_report()
         if self.query_one("#detail").display:
-            self._looking.now()
+            self._looking.refresh_now()
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:

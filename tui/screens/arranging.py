@@ -61,7 +61,7 @@ class Arranging(Screen[None]):
 
     def restore_arrangement(self) -> None:
         """Arrange as at the last time."""
-        kept = self.app.kept
+        kept = self.app.ui_state
         how = Arrangement(order=Order.from_word(kept.order), grouped=kept.grouped, pins=kept.pins)
         self.set_reactive(Arranging.arrangement, how)
 
@@ -69,7 +69,7 @@ class Arranging(Screen[None]):
         """Draw in the new arrangement, and keep of it what is found again at the next start."""
         self.draw()
         if (before.order, before.grouped, before.pins) != (now.order, now.grouped, now.pins):
-            self.app.keep(order=now.order.value, grouped=now.grouped, pins=now.pins)
+            self.app.update_ui_state(order=now.order.value, grouped=now.grouped, pins=now.pins)
 
     def sort_by(self, order: Order) -> None:
         """Sort by this; a second time gives the first order back."""

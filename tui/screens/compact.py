@@ -152,7 +152,7 @@ class CompactScreen(ActingPage):
             return
         before, self.session = self.session, known
         if known.title != before.title:
-            self.rename(known.title, "compact")
+            self.set_crumbs(known.title, "compact")
         if known.last_activity_at != before.last_activity_at or known.path != before.path:
             self.is_old = True
             self.schedule_plan(REST_S)
@@ -231,7 +231,7 @@ class CompactScreen(ActingPage):
         self._plan()
         self._draw()
 
-    @on(RowList.Marked, "#operations")
+    @on(RowList.Highlighted, "#operations")
     def _mark(self) -> None:
         self._show_change()
 

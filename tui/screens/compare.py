@@ -96,7 +96,7 @@ class CompareScreen(Page):
     @on(TextPane.Resized)
     def _lay_out(self) -> None:
         self._draw_facts()
-        found, width = self._found, min(pane.room for pane in self.sides)
+        found, width = self._found, min(pane.line_width for pane in self.sides)
         if found is not None and width > 0:
             self.look_up(lambda _: compared(found, width), self._show)
 

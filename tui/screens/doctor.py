@@ -82,9 +82,9 @@ class DoctorScreen(Page):
 
         def work() -> None:
             for check in _checks(places):
-                works.tell(partial(take, check))
+                works.call_in_app(partial(take, check))
 
-        works.do(work, self._end)
+        works.submit(work, self._end)
         self._draw()
 
     def _take(self, number: int, check: Check) -> None:
@@ -107,14 +107,14 @@ class DoctorScreen(Page):
         return [*self._checks, *self._before[len(self._checks) :]]
 
     def _draw(self) -> None:
-        pane, width = self._list, self._list.room
+        pane, width = self._list, self._list.row_width
         rows = [
             Row(f"{number} {each.name}", check_line(each, width))
             for number, each in enumerate(self._shown)
         ]
         pane.show_rows(rows)
         title = Content(f"Doctor · {count_words(self._checks)}")
-        pane.name_border(title, Content("" if self._is_done else "checking …"))
+        pane.set_titles(title, Content("" if self._is_done else "checking …"))
 
     @property
     def _marked(self) -> Check | None:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Choice:
     """What can be exported."""
 
-    words: str
+    label: str
     """As "the 3 marked"."""
-    what: str
+    description: str
     """As "3 summaries"."""
-    parts: Callable[[], Iterable[str]]
+    make_parts: Callable[[], Iterable[str]]
     """Makes the document; called outside the screen's thread."""
 
 
@@ -98,11 +98,11 @@ class ExportScreen(ModalScreen[None]):
             chosen = number == self._chosen
             sign = "●" if chosen else "○"
             parts.append(
-                Content.styled(f" {sign} {choice.words}", "bold $accent" if chosen else "$quiet")
+                Content.styled(f" {sign} {choice.label}", "bold $accent" if chosen else "$quiet")
             )
         self.query_one("#scopes", Static).update(Content("\n").join(parts))
 
-    def _say(self, words: str) -> None:
+    def _show_status(self, words: str) -> None:
         self.query_one("#said", Static).update(one_line(words))
 
     def action_scope(self, by: int) -> None:
@@ -119,7 +119,7 @@ class ExportScreen(ModalScreen[None]):
     @on(Input.Changed)
     def _forget(self, event: Input.Changed) -> None:
         event.stop()
-        self._say("")
+        self._show_status("")
 
     @on(Input.Submitted)
     def _write(self, event: Input.Submitted) -> None:
@@ -130,13 +130,13 @@ class ExportScreen(ModalScreen[None]):
         try:
             path = named_path(typed, Path.home())
         except ExportError as error:
-            self._say(str(error))
+            self._show_status(str(error))
             return
         choice = self._choices[self._chosen]
 
         def work() -> int | ExportError:
             try:
-                return write_export(path, choice.parts(), replacing=replacing)
+                return write_export(path, choice.make_parts(), replacing=replacing)
             except ExportError as error:
                 return error
 
@@ -146,19 +146,19 @@ class ExportScreen(ModalScreen[None]):
             elif isinstance(found, ThereAlreadyError) and self.is_attached:
                 self._ask(path, typed)
             elif self.is_attached:
-                self._say(str(found))
+                self._show_status(str(found))
 
-        self._say("writing …")
-        self.app.works.do(work, take)
+        self._show_status("writing …")
+        self.app.file_worker.submit(work, take)
 
     def _done(self, path: Path, choice: Choice, size: int) -> None:
-        said = f"{choice.what}, {size:,} bytes, for you alone"
+        said = f"{choice.description}, {size:,} bytes, for you alone"
         self.app.notify(f"{one_line(str(path))}\n{said}", title="exported", markup=False)
         if self.is_current:
             self.dismiss()
 
     def _ask(self, path: Path, typed: str) -> None:
-        self._say("")
+        self._show_status("")
         what = Content.assemble(
             (one_line(str(path)), "bold $foreground"),
             "\nis there already. What is in it now is lost when it is replaced.",
@@ -176,11 +176,11 @@ class ExportScreen(ModalScreen[None]):
 
         def take(found: str | Trouble) -> None:
             if isinstance(found, str):
-                self.app.copy(found, choice.what)
+                self.app.copy(found, choice.description)
             if self.is_current:
                 self.dismiss()
 
-        self.app.works.do(lambda: "".join(choice.parts()), take)
+        self.app.file_worker.submit(lambda: "".join(choice.make_parts()), take)
 
     def action_leave(self) -> None:
         """Write nothing."""

@@ -58,7 +58,7 @@ class FilteredPage(Page):
     def _type(self, event: FilterBar.Typed) -> None:
         self.words = one_line(event.words)
 
-    @on(FilterBar.Left)
+    @on(FilterBar.Done)
     def _leave_bar(self) -> None:
         self.query_one(Rows).focus()
         self.query_one(FilterBar).display = bool(self.words)

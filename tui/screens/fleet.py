@@ -147,7 +147,7 @@ class FleetScreen(Arranging, Zooming):
         untouched = first and not sessions.rows.highlighted
         self.draw()
         if untouched:
-            sessions.mark_first()
+            sessions.highlight_first()
 
     def show_progress(self, progress: Progress) -> None:
         """Show how far a scan has come; a short one is not worth a word."""
@@ -163,12 +163,12 @@ class FleetScreen(Arranging, Zooming):
     def show_trouble(self, trouble: Trouble) -> None:
         """Keep a trouble in sight until it has ended."""
         if self.is_attached:
-            self.query_one(TroubleLine).keep(trouble)
+            self.query_one(TroubleLine).show_problem(trouble)
 
     def end_trouble(self, place: str) -> None:
         """Forget a trouble."""
         if self.is_attached:
-            self.query_one(TroubleLine).end(place)
+            self.query_one(TroubleLine).resolve(place)
 
     def show_stop(self) -> None:
         """Say that what is shown stays as it is."""
@@ -219,11 +219,11 @@ class FleetScreen(Arranging, Zooming):
         self.draw()
 
     def _rooms(self) -> tuple[int, ...]:
-        return tuple(pane.room for pane in self.query(RowList))
+        return tuple(pane.row_width for pane in self.query(RowList))
 
     def _draw_sessions(self, view: View) -> None:
         pane, how = self.query_one(SessionPane), self.arrangement
-        self.query_one(FilterBar).tell(how.filter.error)
+        self.query_one(FilterBar).show_error(how.filter.error)
         marked = pane.session_id
         asked = how, self._ages_at if how.filter.tests else 0
         if view.sessions is not self._arranged_of or asked != self._asked:
@@ -231,7 +231,7 @@ class FleetScreen(Arranging, Zooming):
             self._arranged_of, self._asked = view.sessions, asked
         pane.empty = empty_words(how, view, self.app.places.config_dir)
         pane.show(self._arranged.entries, how, self._ages_at)
-        pane.name_border(subtitle=Content(f"sort: {how.order.value} ▾"))
+        pane.set_titles(subtitle=Content(f"sort: {how.order.value} ▾"))
         if marked and marked != pane.session_id and (session := self._session(marked)):
             # It is under a heading that is folded.
             pane.mark_heading(session.project)
@@ -245,7 +245,7 @@ class FleetScreen(Arranging, Zooming):
             # Where there is no room for both, how to see the rest is worth more than a count.
             notes, view = notes or "1 2 3 4 switch panes", None
         standing = standing_of(self._source, self._state(), view, self._scan, notes)
-        self.query_one(StatusLine).standing = standing
+        self.query_one(StatusLine).status = standing
 
     def _state(self) -> State:
         if self._stopped:
@@ -259,7 +259,7 @@ class FleetScreen(Arranging, Zooming):
         return None
 
     def _wish(self) -> None:
-        self.app.feed.show(Wish(self.marked, self.search))
+        self.app.feed.request_view(Wish(self.marked, self.search))
 
     # What a person does.
 
@@ -339,7 +339,7 @@ class FleetScreen(Arranging, Zooming):
 
     # What the widgets say.
 
-    @on(RowList.Marked, "#sessions")
+    @on(RowList.Highlighted, "#sessions")
     def _mark_session(self) -> None:
         self.query_one(FillPane).show(self._session(self.marked))
         self._wish()
@@ -370,8 +370,8 @@ class FleetScreen(Arranging, Zooming):
             if agent:
                 self.app.open_agent(agent, self._titles.get(agent.session_id, ""))
 
-    @on(RowList.HeadClicked, "#sessions")
-    def _sort_by_head(self, event: RowList.HeadClicked) -> None:
+    @on(RowList.HeaderClicked, "#sessions")
+    def _sort_by_head(self, event: RowList.HeaderClicked) -> None:
         order = self.query_one(SessionPane).order_at(event.x)
         if order is not None:
             self.sort_by(order)
@@ -384,7 +384,7 @@ class FleetScreen(Arranging, Zooming):
             if self.is_attached:
                 self.query_one(FillPane).show_composition(session, found)
 
-        self.app.feed.lookup.ask(lambda db: compose(db, projects, session.session_id), take)
+        self.app.feed.slow_queries.query(lambda db: compose(db, projects, session.session_id), take)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
@@ -393,7 +393,7 @@ class FleetScreen(Arranging, Zooming):
         else:
             self.arrangement = self.arrangement.with_filter(one_line(event.words))
 
-    @on(FilterBar.Left)
+    @on(FilterBar.Done)
     def _leave_bar(self) -> None:
         self.query_one(f"#{self._pane}", RowList).rows.focus()
         self._hide_empty_bar()

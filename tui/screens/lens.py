@@ -115,7 +115,7 @@ class LensScreen(Page):
             self._note = one_line(str(found))
         self.draw()
         if is_untouched:
-            rows.mark_first()
+            rows.highlight_first()
 
     def on_resize(self) -> None:
         """Draw for another width."""
@@ -135,9 +135,9 @@ class LensScreen(Page):
         self.query_one("#how", Static).update(lens_words(row, told, self.app.now_ms()))
         rows = self.query_one("#rows", RowList)
         kinds = kinds_of(told, self._halves, self._asked)
-        listing = lens_listing(kinds, rows.room or width, self._why_empty())
+        listing = lens_listing(kinds, rows.row_width or width, self._why_empty())
         rows.empty = listing.empty
-        rows.show_head(quiet(self._note) if self._note else listing.head)
+        rows.show_header(quiet(self._note) if self._note else listing.head)
         rows.show_rows(listing.rows)
         self.query_one("#detail", Static).update(self._summary)
 

@@ -79,7 +79,7 @@ class LogScreen(FilteredPage):
         return marked is None or marked >= count - 1
 
     def _look(self) -> None:
-        view, count = self.app.view, self.app.herald.happened.count
+        view, count = self.app.view, self.app.notifier.event_log.count
         # Views come when the store has more.
         if not self.paused and (self._seen is not view or self._count != count):
             self._seen = view
@@ -91,7 +91,7 @@ class LogScreen(FilteredPage):
             self.look_up(ask, self._take)
 
     def _take(self, found: tuple[Happening, ...] | Trouble) -> None:
-        happened = self.app.herald.happened
+        happened = self.app.notifier.event_log
         if not isinstance(found, tuple):
             self._trouble = one_line(str(found))
             self._past = self._past or ()
@@ -105,7 +105,7 @@ class LogScreen(FilteredPage):
     def _entries(self) -> list[Happening]:
         if self._frozen is not None:
             return self._frozen
-        now = self.app.herald.happened.all
+        now = self.app.notifier.event_log.all
         # Of a trouble that was heard of the store has the same words.
         heard = {f"trouble {each.where}" for each in now if each.source == "trouble"}
         past = [each for each in self._past or () if each.key not in heard]
@@ -119,10 +119,10 @@ class LogScreen(FilteredPage):
         entries = self._entries()
         chosen = select(entries, self.words, self.least)
         pane = self._list
-        width = pane.room
+        width = pane.row_width
         self._shown = {each.key: each for each in chosen}
         pane.empty = "no entry matches; Esc shows all" if entries else self._trouble or EMPTY
-        pane.show_head(log_head(width))
+        pane.show_header(log_head(width))
         pane.show_rows([_late(each, width, now_ms) for each in chosen])
         if follows and chosen:
             pane.rows.highlighted = len(chosen) - 1
@@ -137,7 +137,7 @@ class LogScreen(FilteredPage):
         else:
             parts.append("follows the end" if self.is_at_end else "G: to the end")
         said = " · ".join(each for each in parts if each)
-        self._list.name_border(Content(f"Log · {count}"), Content(said))
+        self._list.set_titles(Content(f"Log · {count}"), Content(said))
 
     # What a person does.
 
@@ -173,7 +173,7 @@ class LogScreen(FilteredPage):
         if entry:
             self.app.push_screen(ReadingScreen("log", entry.where, content=whole(entry)))
 
-    @on(RowList.Marked)
+    @on(RowList.Highlighted)
     def _mark(self) -> None:
         self._draw_title(len(self._shown), len(self._entries()))
 

@@ -28,7 +28,7 @@ class OpeningScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Show the same line as the fleet does."""
         line = StatusLine(id="status")
-        line.set_reactive(StatusLine.standing, Standing(source=self._source, scan="opening"))
+        line.set_reactive(StatusLine.status, Standing(source=self._source, scan="opening"))
         yield line
 
     def on_key(self, event: events.Key) -> None:

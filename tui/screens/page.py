@@ -66,7 +66,7 @@ class Page(Screen[None]):
     def show_view(self, view: View) -> None:
         """Take a newer view; what a person looks at keeps its place."""
 
-    def rename(self, *crumbs: str) -> None:
+    def set_crumbs(self, *crumbs: str) -> None:
         """Change the crumbs after the first."""
         self._crumbs = (HOME, *crumbs)
         for shown in self.query(Crumbs):
@@ -86,7 +86,7 @@ class Page(Screen[None]):
             if self.is_attached:
                 take(answer)
 
-        self.app.feed.ask(question, take_here)
+        self.app.feed.query(question, take_here)
 
     def look_up(
         self,
@@ -99,7 +99,7 @@ class Page(Screen[None]):
             if self.is_attached:
                 take(answer)
 
-        self.app.feed.lookup.ask(question, take_here)
+        self.app.feed.slow_queries.query(question, take_here)
 
     def action_leave(self) -> None:
         """Go back."""

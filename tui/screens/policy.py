@@ -131,7 +131,7 @@ class PolicyScreen(FilteredPage):
         if not self.is_attached:
             return
         pane = self._list
-        width = pane.room
+        width = pane.row_width
         if picture is None:
             pane.empty = self._trouble or EMPTY
             return
@@ -150,7 +150,7 @@ class PolicyScreen(FilteredPage):
                     for each in values
                 ]
         is_first = pane.key is None
-        pane.show_head(policy_head(layout))
+        pane.show_header(policy_head(layout))
         pane.show_rows(rows)
         if is_first and len(rows) > 1:
             # On the first value: the row above it is its area's.
@@ -181,7 +181,7 @@ class PolicyScreen(FilteredPage):
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if picture.last_change is not None:
             parts.append(f"u takes {picture.last_change.key} back")
-        self._list.name_border(title, Content(" · ".join(each for each in parts if each)))
+        self._list.set_titles(title, Content(" · ".join(each for each in parts if each)))
 
     # What a person does.
 

@@ -50,14 +50,14 @@ class PolicyChange:
             return
         roots = roots_of(last, self._files)
         back = partial(self._changes.undo, last)
-        self._app.works.do(
+        self._app.file_worker.submit(
             partial(attempted, partial(self._changes.plan_undo, last, roots)),
             partial(self._confirm, "Take it back", back),
         )
 
     def _plan(self, key: str, wish: Wish | None) -> None:
         if wish is not None:
-            self._app.works.do(
+            self._app.file_worker.submit(
                 partial(attempted, partial(plan, wish.file, key, wish.value)),
                 partial(self._confirm, "Write the file", self._changes.apply),
             )
@@ -82,7 +82,7 @@ class PolicyChange:
 
     def _write(self, change: Change, write: Callable[[Change], None], yes: bool | None) -> None:  # noqa: FBT001 -- the answer
         if yes:
-            self._app.works.do(
+            self._app.file_worker.submit(
                 partial(attempted, partial(make_change, self._app.places.policy, change, write)),
                 partial(self._finish, change),
             )
@@ -91,7 +91,7 @@ class PolicyChange:
         if found is not None:
             self._show_refusal(found.message if isinstance(found, Refused) else str(found))
             return
-        self._app.feed.look_at_policy()
+        self._app.feed.reload_policy()
         words = f"{change.key} in {one_line(str(change.file.path))}"
         self._app.notify(words, title="the policy was changed", markup=False)
         self._done()

@@ -22,7 +22,7 @@ class QuickPage(Page):
         super().__init__(*crumbs, session_id=session_id)
         self._quick: Lookup | None = None
 
-    def say_trouble(self, words: str) -> None:
+    def show_problem(self, words: str) -> None:
         """Say what is in the way of an answer."""
         self.notify(words, markup=False)
 
@@ -36,13 +36,13 @@ class QuickPage(Page):
             if not self.is_attached:
                 return
             if isinstance(found, Trouble):
-                self.say_trouble(one_line(str(found)))
+                self.show_problem(one_line(str(found)))
                 return
             take(found)
 
         if self._quick is None:
             self._quick = Lookup(self.app.places, self.app.post_message)
-        self._quick.ask(question, take_here)
+        self._quick.query(question, take_here)
 
     def on_unmount(self) -> None:
         """End the thread."""

@@ -145,7 +145,7 @@ class ReceiptScreen(Page):
         """Take back what is marked, or all of it."""
         if self._receipt is not None:
             numbers = sorted(self._marked) or None
-            self.app.acts.undo(self._receipt, numbers, self._undone)
+            self.app.session_actions.undo(self._receipt, numbers, self._undone)
 
     def _undone(self, found: Undone | NotDone | Trouble) -> None:
         del found
@@ -196,7 +196,7 @@ class ReceiptScreen(Page):
             lambda said: self.app.push_screen(ReadingScreen(*crumbs, content=said)),
         )
 
-    @on(RowList.Marked)
+    @on(RowList.Highlighted)
     def _show_beside(self) -> None:
         number = self._number
         if number is None or not self.query_one("#words").display:
@@ -245,14 +245,14 @@ class ReceiptScreen(Page):
         self._draw_ticks()
         pane = self.query_one(RowList)
         undone = receipt.now.undone if receipt.now else ()
-        pane.show_head(head_line(pane.room))
+        pane.show_header(head_line(pane.row_width))
         pane.show_rows(
             [
                 Row(
                     str(number),
                     operation_line(
                         each,
-                        pane.room,
+                        pane.row_width,
                         is_undone=number in undone,
                         is_marked=number in self._marked,
                     ),

@@ -141,7 +141,7 @@ class ReceiptsScreen(FilteredPage):
             from ...core.compaction.receipts import Receipt
 
             if isinstance(found, Receipt):
-                self.app.acts.undo(found, None, self._undone)
+                self.app.session_actions.undo(found, None, self._undone)
 
         self.look_up(question, take)
 
@@ -201,7 +201,7 @@ class ReceiptsScreen(FilteredPage):
         elif self._seen is not None:
             pane.empty = NOTHING_YET
         now = self.app.now_ms()
-        pane.show_head(head_line(pane.room))
+        pane.show_header(head_line(pane.row_width))
         pane.show_rows(
             [
                 Row(
@@ -211,7 +211,7 @@ class ReceiptsScreen(FilteredPage):
                         titles.get(each.session_id or "", (each.session_id or "–")[:8]),
                         self._check_results.get(each.receipt_id or ""),
                         now,
-                        pane.room,
+                        pane.row_width,
                     ),
                 )
                 for each in shown

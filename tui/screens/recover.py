@@ -132,7 +132,7 @@ class RecoverScreen(Page):
         if self._recovery is None or self._recovery.choice.plan is None:
             self.app.notify("no step suffices yet", markup=False)
             return
-        self.app.acts.recover(self._session, self._confirmed, self._mended)
+        self.app.session_actions.recover(self._session, self._confirmed, self._mended)
         self._draw()
 
     def _mended(self, found: tuple[Recovery, Resumed | None] | NotDone | Trouble) -> None:
@@ -168,7 +168,7 @@ class RecoverScreen(Page):
         )
 
     def _content(self) -> Content:
-        running = self.app.acts.running(self._session.session_id)
+        running = self.app.session_actions.running(self._session.session_id)
         words = f"{running} …" if running else self._message
         width = max(0, self.size.width - 6)
         said = Content.styled(one_line(words), "$level-warning" if words else "")
@@ -182,7 +182,7 @@ class RecoverScreen(Page):
             return
         self.query_one("#steps", Static).update(self._content())
         recovery = self._recovery
-        is_idle = self.app.acts.running(self._session.session_id) is None
+        is_idle = self.app.session_actions.running(self._session.session_id) is None
         can = recovery is not None and recovery.choice.plan is not None and is_idle
         self.query_one("#mend", Button).disabled = not can
         allow = self.query_one("#allow", Button)

@@ -112,7 +112,7 @@ class ReplacedScreen(Page):
             if self.is_attached and self._found is None:
                 self.query_one("#headline", Static).update(one_line(words))
 
-        self.app.works.tell(show)
+        self.app.file_worker.call_in_app(show)
 
     def _take(self, found: Replaced | str | Trouble) -> None:
         if not isinstance(found, Replaced):
@@ -129,7 +129,7 @@ class ReplacedScreen(Page):
     @on(TextPane.Resized)
     def _lay_out(self) -> None:
         found, only = self._found, self._only
-        things, turns = (self.query_one(f"#{each}", TextPane).room for each in ("things", "turns"))
+        things, turns = (self.query_one(f"#{each}", TextPane).line_width for each in ("things", "turns"))
         if found is not None and things > 0 and turns > 0:
             self.look_up(lambda _: shown(found, things - 1, turns - 1, only=only), self._show)
 

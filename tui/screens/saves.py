@@ -65,13 +65,13 @@ class SavesScreen(Page):
             return
         pane, saves = self._list, self._saves
         pane.empty = BEING_READ if saves is None else NO_SAVES
-        columns = lay_out(pane.room)
+        columns = lay_out(pane.row_width)
         projects = in_need(saves.projects) if saves else []
-        pane.show_head(saves_head(columns))
+        pane.show_header(saves_head(columns))
         pane.show_rows(
             [Row(each.project, saves_line(each, columns, self._now_ms)) for each in projects]
         )
-        pane.name_border(Content(f"Saves · {len(projects)} projects" if projects else "Saves"))
+        pane.set_titles(Content(f"Saves · {len(projects)} projects" if projects else "Saves"))
         lines = plugin_report(saves, self.size.width - MARGINS) if saves else []
         plugins = self.query_one("#plugins", Static)
         plugins.display = bool(lines)

@@ -172,7 +172,7 @@ class SessionScreen(Page):
             return
         grown = found.last_activity_at != self._session.last_activity_at
         self._session, self._agents = found, agents
-        self.rename(found.title)
+        self.set_crumbs(found.title)
         self._is_stale = self._is_stale or grown
         self._read()
 
@@ -262,7 +262,7 @@ class SessionScreen(Page):
         """Draw for another width."""
         self.call_after_refresh(self.draw)
 
-    @on(RowList.Marked)
+    @on(RowList.Highlighted)
     def _draw_detail(self) -> None:
         shown = self._shown()
         key = self._rows.key
@@ -272,7 +272,7 @@ class SessionScreen(Page):
             detail = item_detail(item, self._text_of(item))
         self.query_one("#detail", Static).update(detail)
 
-    @on(RowList.Marked)
+    @on(RowList.Highlighted)
     def _scroll_detail_home(self) -> None:
         self.query_one("#beside").scroll_home(animate=False)
 
@@ -294,12 +294,12 @@ class SessionScreen(Page):
 
     def _draw_rows(self) -> None:
         shown, rows = self._shown(), self._rows
-        listing = sections.listing(self._part, shown, rows.room or self.size.width)
+        listing = sections.listing(self._part, shown, rows.row_width or self.size.width)
         is_read = self._moments.get(self._past) is not None or shown.moment is None
         note = "" if is_read else sections.BEING_READ
-        rows.name_border(Content(sections.title(self._part, shown)), Content(note))
+        rows.set_titles(Content(sections.title(self._part, shown)), Content(note))
         rows.empty = listing.empty
-        rows.show_head(listing.head)
+        rows.show_header(listing.head)
         rows.show_rows(listing.rows)
         self._keys = [row.key for row in listing.rows]
         self.query_one(SectionBar).show(PARTS.index(self._part), sections.counts(shown))

@@ -131,7 +131,7 @@ class SummariesScreen(QuickPage, Zooming):
         if came != self._mark or self._listing is None:
             self._mark = came
             self._rulings.invalidate()
-            self._list_asker.want(None)
+            self._list_asker.request(None)
 
     def _ask_list(self, _: None, take: Callable[[Listing | Trouble], None]) -> None:
         now_ms = self.app.now_ms()
@@ -155,7 +155,7 @@ class SummariesScreen(QuickPage, Zooming):
             self._row = None
             self.reader.show(None, None, self.app.now_ms())
         elif self.rows.summary_id is not None:
-            self._text_asker.want(self.rows.summary_id)
+            self._text_asker.request(self.rows.summary_id)
 
     def _draw_chips(self) -> None:
         types = self._listing.types if self._listing else ()
@@ -225,12 +225,12 @@ class SummariesScreen(QuickPage, Zooming):
 
     @on(SummaryList.Moved)
     def _read(self, event: SummaryList.Moved) -> None:
-        self._text_asker.want(event.summary_id)
+        self._text_asker.request(event.summary_id)
 
     @on(TextPane.Resized, "#text")
     def _read_again(self) -> None:
         if self.rows.summary_id is not None:
-            self._text_asker.want(self.rows.summary_id)
+            self._text_asker.request(self.rows.summary_id)
 
     def _ask_text(self, summary_id: int, take: Callable[[Report | None], None]) -> None:
         plans, width = self.plans, self.reader.room
@@ -277,7 +277,7 @@ class SummariesScreen(QuickPage, Zooming):
     def _type(self, event: FilterBar.Typed) -> None:
         self._search(event.words)
 
-    @on(FilterBar.Left)
+    @on(FilterBar.Done)
     def _leave_bar(self) -> None:
         self.query_one(FilterBar).display = bool(self._words)
         self.rows.focus()
@@ -290,7 +290,7 @@ class SummariesScreen(QuickPage, Zooming):
     def _search(self, words: str) -> None:
         if words != self._words:
             self._words = words
-            self._list_asker.want(None)
+            self._list_asker.request(None)
 
     def action_chips(self) -> None:
         """Go to the filters."""
@@ -301,7 +301,7 @@ class SummariesScreen(QuickPage, Zooming):
         chosen = chosen_by(event.chips, self._offered)
         if chosen != self._chosen:
             self._chosen = chosen
-            self._list_asker.want(None)
+            self._list_asker.request(None)
 
     @on(Chips.Done)
     def _leave_chips(self) -> None:
@@ -393,7 +393,7 @@ class SummariesScreen(QuickPage, Zooming):
             self.query_one(FilterBar).display = False
         elif self._chosen != Chosen():
             self._chosen = Chosen()
-            self._list_asker.want(None)
+            self._list_asker.request(None)
         elif self.rows.selected:
             self.rows.clear_selection()
         else:

@@ -66,19 +66,19 @@ class WelcomeScreen(Screen[None]):
 
     def action_go_on(self) -> None:
         """Show the sessions, and never this again by itself."""
-        self.app.keep(welcomed=True)
+        self.app.update_ui_state(welcomed=True)
         self.app.feed.may_act.set()
         self.app.pop_screen()
 
     def action_demo(self) -> None:
         """Leave for the demo, which comes back here."""
-        self.app.keep(welcomed=True)
+        self.app.update_ui_state(welcomed=True)
         self.app.leave_for_demo()
 
     def action_install(self) -> None:
         """Work out what an installation would write, then ask."""
         places = self.app.places
-        self.app.works.do(lambda: offer_install(places), self._ask)
+        self.app.file_worker.submit(lambda: offer_install(places), self._ask)
 
     def _ask(self, found: Offer | Trouble | str) -> None:
         if not isinstance(found, Offer):
@@ -90,7 +90,7 @@ class WelcomeScreen(Screen[None]):
 
     def _install(self, offer: Offer) -> None:
         places = self.app.places
-        self.app.works.do(lambda: install(offer, places), self._notify_installed)
+        self.app.file_worker.submit(lambda: install(offer, places), self._notify_installed)
 
     def _notify_installed(self, found: str | Trouble) -> None:
         if isinstance(found, Trouble):

@@ -46,14 +46,14 @@ class PageProcess(AppService):
             close=close,
             download_manager=downloads,
         )
-        self._words: Final = command
+        self._command: Final = command
         self._socket: Final = socket
 
     @override
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         # No shell in between: a signal would end the shell, and leave the dashboard.
         process = await asyncio.create_subprocess_exec(
-            *self._words,
+            *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -77,7 +77,7 @@ class PageProcess(AppService):
                 process.kill()
             await process.wait()
 
-    async def follow(self) -> None:
+    async def relay(self) -> None:
         """Pass on what the page says until its socket closes; what is malformed is ignored."""
         async for message in self._socket:
             if message.type is WSMsgType.TEXT:

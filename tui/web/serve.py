@@ -102,7 +102,7 @@ class Pages:
         page = PageProcess(self._command, socket, self._server.download_manager)
         try:
             await page.start(*size)
-            await page.follow()
+            await page.relay()
         finally:
             await page.stop()
             await socket.close()

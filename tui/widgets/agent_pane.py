@@ -33,23 +33,23 @@ class AgentPane(RowList):
 
     def show(self, session: Session | None, agents: Sequence[Agent], now_ms: int) -> None:
         """Draw the tree of one session; the same tree is not drawn again."""
-        look = session, tuple(agents), self.room, now_ms
+        look = session, tuple(agents), self.row_width, now_ms
         if look == self._drawn:
             return
         self._drawn = look
-        self.show_head(Content(""))
+        self.show_header(Content(""))
         if session is None or not agents:
-            self.name_border(Content("² Agents"))
+            self.set_titles(Content("² Agents"))
             self.empty = "no session is marked" if session is None else "no agents in this session"
             self.show_rows([])
             return
-        title = middle(session.title, max(0, self.room - TITLE_FRAME))
-        self.name_border(Content(f'² Agents of "{title}"'))
-        rows = [Row(LEADER, leader_line(session, self.room))]
+        title = middle(session.title, max(0, self.row_width - TITLE_FRAME))
+        self.set_titles(Content(f'² Agents of "{title}"'))
+        rows = [Row(LEADER, leader_line(session, self.row_width))]
         branches = grow_tree(agents)
         columns = columns_of(branches)
         rows += [
-            Row(branch.agent.agent_id, agent_line(branch, self.room, now_ms, columns))
+            Row(branch.agent.agent_id, agent_line(branch, self.row_width, now_ms, columns))
             for branch in branches
         ]
         self.show_rows(rows)

@@ -44,15 +44,15 @@ class AgentTreePane(TabPane):
     def draw(self, shown: Shown) -> None:
         """Draw the tree."""
         self._drawn = shown
-        standing = shown.standing
-        agents = shown.gathered.agents
-        self._agents = choose_agents(agents, standing.words, standing.order)
-        self.empty = f"no agent matches “{standing.words}”; Esc shows all" if agents else NO_AGENTS
+        standing = shown.arrangement
+        agents = shown.overview.agents
+        self._agents = choose_agents(agents, standing.filter_text, standing.order)
+        self.empty = f"no agent matches “{standing.filter_text}”; Esc shows all" if agents else NO_AGENTS
         lines = agent_lines(self._agents, shown.sessions, standing.folded)
         self._lines = {each.key: each for each in lines}
         branches = [each.branch for each in lines if each.branch]
         columns = columns_of(branches)
-        self.show_head(head_line(self.room))
+        self.show_header(head_line(self.row_width))
         cells = {each.key: fold_cell(each) for each in lines}
         self.show_folds({key: cell for key, cell in cells.items() if cell is not None})
         is_new = self.key is None
@@ -66,11 +66,11 @@ class AgentTreePane(TabPane):
     def _row(self, line: Line, columns: Columns, now_ms: int) -> tuple[Said, Row]:
         """Write a row, or take the one that says the same: of 500 agents few change at once."""
         second = now_ms // 1000 if line.branch and line.branch.agent.ended_at is None else 0
-        said = (line, columns, self.room, second)
+        said = (line, columns, self.row_width, second)
         before = self._rows.get(line.key)
         if before is not None and before[0] == said:
             return before
-        return said, Row(line.key, tree_line(line, self.room, now_ms, columns))
+        return said, Row(line.key, tree_line(line, self.row_width, now_ms, columns))
 
     def count(self) -> int:
         """Count the agents, also those that are folded away."""

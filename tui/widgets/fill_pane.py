@@ -94,19 +94,19 @@ class FillPane(RowList):
     def _draw(self) -> None:
         session = self._session
         found = self._found.get(session.session_id, (None, ""))[1] if session else ""
-        look = session and session.title, found, self.room
+        look = session and session.title, found, self.row_width
         if look == self._drawn:
             return
         self._drawn = look
-        self.show_head(Content(""))
-        title = middle(session.title, max(0, self.room - TITLE_FRAME)) if session else ""
-        self.name_border(Content(f'⁴ What fills "{title}"' if session else "⁴ What fills it"))
+        self.show_header(Content(""))
+        title = middle(session.title, max(0, self.row_width - TITLE_FRAME)) if session else ""
+        self.set_titles(Content(f'⁴ What fills "{title}"' if session else "⁴ What fills it"))
         if isinstance(found, str):
             waiting = "looking into its transcript …" if session else "no session is marked"
             self.empty = found or waiting
             self.show_rows([])
             return
-        lines = enumerate(fill_lines(found, self.room))
+        lines = enumerate(fill_lines(found, self.row_width))
         self.show_rows([Row(str(number), line) for number, line in lines])
 
 

@@ -37,7 +37,7 @@ class FilterInput(Input):
     """Where it is typed; Tab takes what is suggested."""
 
     @dataclass
-    class Left(Message):
+    class Done(Message):
         """A person is done typing."""
 
     @dataclass
@@ -50,7 +50,7 @@ class FilterInput(Input):
         self.insert_text_at_cursor(one_line(event.text))
 
     async def _on_key(self, event: events.Key) -> None:
-        said = {"escape": self.Cleared, "down": self.Left, "enter": self.Left}.get(event.key)
+        said = {"escape": self.Cleared, "down": self.Done, "enter": self.Done}.get(event.key)
         if said is not None:
             event.stop()
             event.prevent_default()
@@ -74,7 +74,7 @@ class FilterBar(Horizontal):
         words: str
 
     @dataclass
-    class Left(Message):
+    class Done(Message):
         """A person is done typing; the words stay."""
 
     @dataclass
@@ -120,7 +120,7 @@ class FilterBar(Horizontal):
         with self.prevent(Input.Changed):
             typed.value = words
 
-    def tell(self, wrong: str) -> None:
+    def show_error(self, wrong: str) -> None:
         """Say what is wrong with the words."""
         if wrong == self._wrong:
             return
@@ -132,10 +132,10 @@ class FilterBar(Horizontal):
         event.stop()
         self.post_message(self.Typed(event.value))
 
-    @on(FilterInput.Left)
-    def _tell_left(self, event: FilterInput.Left) -> None:
+    @on(FilterInput.Done)
+    def _tell_left(self, event: FilterInput.Done) -> None:
         event.stop()
-        self.post_message(self.Left())
+        self.post_message(self.Done())
 
     @on(FilterInput.Cleared)
     def _tell_cleared(self, event: FilterInput.Cleared) -> None:

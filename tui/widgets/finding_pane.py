@@ -40,16 +40,16 @@ class FindingPane(TabPane):
     def draw(self, shown: Shown) -> None:
         """Draw the severities, the files in them, and what was found in these."""
         self._drawn = shown
-        words, found = shown.standing.words, shown.gathered.findings
+        words, found = shown.arrangement.filter_text, shown.overview.findings
         self._groups = by_severity(choose_found(found, words))
         self.empty = f"nothing matches “{words}”; Esc shows all" if found else NO_FINDINGS
-        self.show_head(finding_head(self.room))
-        lines = finding_lines(self._groups, shown.standing.folded)
+        self.show_header(finding_head(self.row_width))
+        lines = finding_lines(self._groups, shown.arrangement.folded)
         self._lines = {each.key: each for each in lines}
         cells = {each.key: fold_cell(each) for each in lines}
         self.show_folds({key: cell for key, cell in cells.items() if cell is not None})
         self.show_rows(
-            [Row(each.key, finding_line(each, self.room, shown.now_ms)) for each in lines]
+            [Row(each.key, finding_line(each, self.row_width, shown.now_ms)) for each in lines]
         )
 
     def count(self) -> int:

@@ -25,22 +25,22 @@ class ShownKey:
 
     key: str
     display: str
-    words: str
+    description: str
     action: str
     tooltip: str
-    is_on: bool
+    is_enabled: bool
     start: int
     """Cells before it."""
 
     @property
-    def face(self) -> str:
+    def key_text(self) -> str:
         """The key itself, with the blanks around it."""
         return f" {self.display} "
 
     @property
     def width(self) -> int:
         """Cells that it takes."""
-        return Content(f"{self.face}{self.words} ").cell_length
+        return Content(f"{self.key_text}{self.description} ").cell_length
 
 
 class KeyLine(Widget):
@@ -88,12 +88,12 @@ class KeyLine(Widget):
 
     def _drawn(self, shown: ShownKey) -> Content:
         drawn = Content.assemble(
-            (shown.face, self.get_visual_style(_KEY)),
-            (f"{shown.words} ", self.get_visual_style(_WORDS)),
+            (shown.key_text, self.get_visual_style(_KEY)),
+            (f"{shown.description} ", self.get_visual_style(_WORDS)),
         )
         if shown == self.hovered:
             drawn = drawn.stylize(Style(background=self.get_visual_style(_HOVERED).background))
-        return drawn if shown.is_on else drawn.stylize(Style(dim=True))
+        return drawn if shown.is_enabled else drawn.stylize(Style(dim=True))
 
     def key_at(self, x: int) -> ShownKey | None:
         """Say which key stands at a cell."""
@@ -105,7 +105,7 @@ class KeyLine(Widget):
         shown = self.key_at(event.x)
         if shown is None:
             return
-        if shown.is_on:
+        if shown.is_enabled:
             self.app.simulate_key(shown.key)
         else:
             self.app.bell()

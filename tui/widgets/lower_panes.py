@@ -64,7 +64,7 @@ class LowerPanes(Horizontal):
             if search
             else "nothing was returned or kept yet"
         )
-        pane.name_border(Content(f"³ Summaries /{search}" if search else "³ Summaries"))
+        pane.set_titles(Content(f"³ Summaries /{search}" if search else "³ Summaries"))
         pane.show(view.summaries, titles, now_ms)
 
     def name_panes(self, *, narrow: bool, short: bool) -> None:
@@ -77,7 +77,7 @@ class LowerPanes(Horizontal):
             for name in names
         )
         for pane in self.query(RowList):
-            pane.name_border(subtitle=tabs if narrow or short else Content(""))
+            pane.set_titles(subtitle=tabs if narrow or short else Content(""))
 
     def agent(self, key: str) -> Agent | None:
         """Find the agent of a row."""

@@ -38,9 +38,9 @@ class OperationPane(RowList):
 
     def show(self, items: Sequence[Item]) -> None:
         """Draw these rows; those that say what they said are kept."""
-        width = self.room
+        width = self.row_width
         self._items = {each.key: each for each in items}
-        self.show_head(head_line(width))
+        self.show_header(head_line(width))
         self.show_rows([Row(each.key, item_line(each, width)) for each in items])
 
     def switch_marked(self) -> None:

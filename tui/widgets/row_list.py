@@ -30,7 +30,7 @@ class RowList(Vertical):
     """What to say, and to do, where there are no rows."""
 
     @dataclass
-    class Marked(Message):
+    class Highlighted(Message):
         """Another row is marked."""
 
         pane: RowList
@@ -54,7 +54,7 @@ class RowList(Vertical):
             return self.pane
 
     @dataclass
-    class HeadClicked(Message):
+    class HeaderClicked(Message):
         """A person clicked on the head, so many cells from its left edge."""
 
         pane: RowList
@@ -95,7 +95,7 @@ class RowList(Vertical):
         return None if place is None or index is None else (self.shown[index].key, place.x)
 
     @property
-    def room(self) -> int:
+    def row_width(self) -> int:
         """Cells that a row may take, or could take when the pane was last seen."""
         self._room = self.rows.scrollable_content_region.width or self._room
         return self._room
@@ -111,7 +111,7 @@ class RowList(Vertical):
         if self.is_mounted:
             self.query_one(".empty", Static).update(words)
 
-    def name_border(self, title: Content | None = None, subtitle: Content | None = None) -> None:
+    def set_titles(self, title: Content | None = None, subtitle: Content | None = None) -> None:
         """Write the border's words; None leaves them, and the same ones draw nothing again."""
         before = self._titles
         if title is not None and not (before[0] and before[0].is_same(title)):
@@ -120,7 +120,7 @@ class RowList(Vertical):
             self.border_subtitle = subtitle
         self._titles = (title or before[0], subtitle if subtitle is not None else before[1])
 
-    def show_head(self, head: Content) -> None:
+    def show_header(self, head: Content) -> None:
         """Write the line above the rows."""
         if self._head is None or not head.is_same(self._head):
             self._head = head
@@ -132,23 +132,23 @@ class RowList(Vertical):
         self.set_class(not rows, "-empty")
         self.rows.show(rows)
         if self.key is not None and self.key != marked:
-            self.post_message(self.Marked(self, self.key))
+            self.post_message(self.Highlighted(self, self.key))
 
-    def mark(self, key: str | None) -> None:
+    def highlight(self, key: str | None) -> None:
         """Mark the row of this key, where there is one."""
         found = next((n for n, row in enumerate(self.rows.shown) if row.key == key), None)
         if found is not None:
             self.rows.highlighted = found
 
-    def mark_first(self) -> None:
+    def highlight_first(self) -> None:
         """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
         self.rows.action_edge(0)
 
-    @on(Rows.Marked)
-    def _tell_marked(self, event: Rows.Marked) -> None:
+    @on(Rows.Highlighted)
+    def _tell_marked(self, event: Rows.Highlighted) -> None:
         event.stop()
         if self.key is not None:
-            self.post_message(self.Marked(self, self.key))
+            self.post_message(self.Highlighted(self, self.key))
 
     @on(Rows.Opened)
     def _tell_opened(self, event: Rows.Opened) -> None:
@@ -158,4 +158,4 @@ class RowList(Vertical):
 
     @on(events.Click, ".head")
     def _tell_head_clicked(self, event: events.Click) -> None:
-        self.post_message(self.HeadClicked(self, event.x))
+        self.post_message(self.HeaderClicked(self, event.x))

@@ -39,7 +39,7 @@ class Row:
         """Lines that it takes."""
         return self.content.plain.count("\n") + 1
 
-    def says_as(self, other: Row | LateRow) -> bool:
+    def looks_like(self, other: Row | LateRow) -> bool:
         """Say whether another row would look the same."""
         return isinstance(other, Row) and self.content.is_same(other.content)
 
@@ -47,13 +47,13 @@ class Row:
 class LateRow:
     """A row that is written when it is first seen; two of one look say the same."""
 
-    __slots__ = ("_content", "_write", "height", "key", "look")
+    __slots__ = ("_content", "_write", "height", "key", "appearance")
 
     def __init__(
         self, key: str, look: object, write: Callable[[], Content], height: int = 1
     ) -> None:
         self.key: Final = key
-        self.look: Final = look
+        self.appearance: Final = look
         self.height: Final = height
         """Lines that it takes."""
         self._write: Final = write
@@ -66,9 +66,9 @@ class LateRow:
             self._content = self._write()
         return self._content
 
-    def says_as(self, other: Row | LateRow) -> bool:
+    def looks_like(self, other: Row | LateRow) -> bool:
         """Say whether another row would look the same."""
-        return self is other or (isinstance(other, LateRow) and self.look == other.look)
+        return self is other or (isinstance(other, LateRow) and self.appearance == other.appearance)
 
 
 AnyRow = Row | LateRow
@@ -95,7 +95,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             return isinstance(message, type(self))
 
     @dataclass
-    class Marked(Message):
+    class Highlighted(Message):
         """Another row is marked."""
 
         rows: Rows
@@ -136,16 +136,16 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
                 self._refresh_row(index)
         keys = {row.key for row in rows}
         self._strips = {name: each for name, each in self._strips.items() if name in keys}
-        self._keep_mark(key, was_seen=was_seen)
+        self._restore_highlight(key, was_seen=was_seen)
 
     def _changes(self, rows: Sequence[AnyRow]) -> list[int]:
         return [
             index
             for index, (old, new) in enumerate(zip(self._rows, rows, strict=True))
-            if old is not new and not (old.key == new.key and new.says_as(old))
+            if old is not new and not (old.key == new.key and new.looks_like(old))
         ]
 
-    def _keep_mark(self, key: str | None, *, was_seen: bool) -> None:
+    def _restore_highlight(self, key: str | None, *, was_seen: bool) -> None:
         """Mark the row of this key, or the first where it is gone or nobody has marked one."""
         if not self._rows:
             self.set_reactive(Rows.highlighted, None)
@@ -192,7 +192,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
                 self._refresh_row(index)
         if now is not None and now < len(self._rows):
             self._bring_into_sight(now)
-            self.post_message(self.Marked(self))
+            self.post_message(self.Highlighted(self))
 
     async def _on_click(self, event: events.Click) -> None:
         index = self.row_at(event.y + self.scroll_offset.y)
@@ -236,7 +236,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     def _drawn(self, index: int, state: str) -> list[Strip]:
         row, width = self._rows[index], self._width
         known = self._strips.get(row.key)
-        if known is None or known[1] != width or not row.says_as(known[0]):
+        if known is None or known[1] != width or not row.looks_like(known[0]):
             known = (row, width, {})
             self._strips[row.key] = known
         # The cursor is of another colour where the pane has the focus.

@@ -40,20 +40,20 @@ class SectionBar(Widget):
         self._names = tuple(names)
         self._short = tuple(short)
         self._counts: tuple[str, ...] = ("",) * len(self._names)
-        self._open = 0
+        self._active = 0
 
     def show(self, place: int, counts: Sequence[str]) -> None:
         """Show which one is open, and what each holds."""
-        if (place, tuple(counts)) != (self._open, self._counts):
-            self._open, self._counts = place, tuple(counts)
+        if (place, tuple(counts)) != (self._active, self._counts):
+            self._active, self._counts = place, tuple(counts)
             self.refresh()
 
     def render(self) -> Content:
         """Draw the line."""
         return Content("").join(
             Content.assemble(
-                (f"{place + 1} ", "$accent" if place == self._open else "$quiet"),
-                (text, "bold underline $foreground" if place == self._open else "$quiet"),
+                (f"{place + 1} ", "$accent" if place == self._active else "$quiet"),
+                (text, "bold underline $foreground" if place == self._active else "$quiet"),
                 " " * GAP,
             )
             for place, text in enumerate(self._texts())

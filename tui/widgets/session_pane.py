@@ -57,14 +57,14 @@ class SessionPane(RowList):
 
     def mark_heading(self, project: str) -> None:
         """Mark a project's heading."""
-        self.mark(f"{HEADING}{project}")
+        self.highlight(f"{HEADING}{project}")
 
     def show(self, entries: Sequence[Entry], arrangement: Arrangement, now_ms: int) -> None:
         """Draw these in this order; a line that says what it said is kept."""
         page = entries[: self._most]
         sessions = (each for each in page if not isinstance(each, Heading))
-        layout, room = lay_out(self.room), self.room
-        self.show_head(layout.header(_common_lines(sessions), arrangement.order))
+        layout, room = lay_out(self.row_width), self.row_width
+        self.show_header(layout.header(_common_lines(sessions), arrangement.order))
         rows = [
             self._kept(
                 _heading(entry, room)
@@ -80,11 +80,11 @@ class SessionPane(RowList):
 
     def order_at(self, x: int) -> Order | None:
         """Say what a click on the head sorts by."""
-        return lay_out(self.room).order_at(x)
+        return lay_out(self.row_width).order_at(x)
 
     def _kept(self, row: LateRow) -> LateRow:
         before = self._drawn.get(row.key)
-        return before if before is not None and before.says_as(row) else row
+        return before if before is not None and before.looks_like(row) else row
 
 
 def _heading(heading: Heading, room: int) -> LateRow:

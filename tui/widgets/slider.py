@@ -74,7 +74,7 @@ class Slider(Widget, can_focus=True):
         self,
         scale: Scale,
         value: int,
-        words: Callable[[int], str],
+        format_value: Callable[[int], str],
         *,
         id: str,  # noqa: A002 -- Textual's
         name: str,
@@ -82,7 +82,7 @@ class Slider(Widget, can_focus=True):
         """Slide over a scale; `words` say a value."""
         super().__init__(id=id, name=name)
         self.scale = scale
-        self._words: Final = words
+        self._words: Final = format_value
         self.set_reactive(Slider.value, scale.nearest(value))
 
     def rescale(self, scale: Scale) -> None:

@@ -50,13 +50,13 @@ class Standing:
 class StatusLine(Widget):
     """The line at the top."""
 
-    standing: reactive[Standing] = reactive(Standing())
+    status: reactive[Standing] = reactive(Standing())
 
     def render(self) -> RenderResult:
         """Write what matters most first; who waits and what is full go to the right."""
         width = self.size.width
-        right = _right(self.standing)
-        left = left_words(self.standing, width - right.cell_length - 2)
+        right = _right(self.status)
+        left = left_words(self.status, width - right.cell_length - 2)
         room = width - left.cell_length - right.cell_length - 1
         if room < 1:
             return left.truncate(width)

@@ -25,8 +25,8 @@ class SummaryPane(RowList):
 
     def show(self, rows: Sequence[SummaryRow], titles: Mapping[str, str], now_ms: int) -> None:
         """Draw these summaries in this order; `titles` names their sessions."""
-        self.show_head(Content(""))
-        room = self.room
+        self.show_header(Content(""))
+        room = self.row_width
         self.show_rows([_late(row, titles, room, now_ms) for row in rows])
 
 

@@ -46,7 +46,7 @@ class SummaryReader(Vertical):
     @property
     def room(self) -> int:
         """Cells that a line of the text may take."""
-        return max(1, self.text.room - 1)
+        return max(1, self.text.line_width - 1)
 
     def show(self, report: Report | None, known: Known | None, now_ms: int) -> None:
         """Show a summary; the same one again keeps its place."""

@@ -53,12 +53,12 @@ class TabLine(Horizontal):
             yield TabName(name=name, markup=False)
         yield Static(id="note", markup=False)
 
-    def show(self, shown: str, words: Sequence[str], note: str) -> None:
+    def show(self, shown: str, labels: Sequence[str], note: str) -> None:
         """Write each name's words; `shown` is the one to stand out."""
-        if (said_now := (shown, *words, note)) == self._shown:
+        if (said_now := (shown, *labels, note)) == self._shown:
             return
         self._shown = said_now
-        for tab, said in zip(self.query(TabName), words, strict=True):
+        for tab, said in zip(self.query(TabName), labels, strict=True):
             tab.update(Content(said))
             tab.set_class(tab.name == shown, "-shown")
         self.query_one("#note", Static).update(Content(note))

@@ -23,7 +23,7 @@ class Standing:
     """How a person has arranged a tab."""
 
     scope: Scope
-    words: str = ""
+    filter_text: str = ""
     order: AgentOrder = AgentOrder.STARTED
     folded: set[str] = field(default_factory=set)
 
@@ -32,9 +32,9 @@ class Standing:
 class Shown:
     """What a tab is drawn from."""
 
-    gathered: Gathered
+    overview: Gathered
     sessions: Sequence[Session]
-    standing: Standing
+    arrangement: Standing
     now_ms: int
     details: Mapping[str, Detail]
     """Of agents, by the keys of their rows."""
@@ -68,7 +68,7 @@ class TabPane(FoldList):
         """Write all that is known of the marked row."""
         raise NotImplementedError
 
-    def copied(self) -> tuple[str, str] | None:
+    def copy_text(self) -> tuple[str, str] | None:
         """Give the text of the marked row, and what to call it."""
         raise NotImplementedError
 

@@ -80,7 +80,7 @@ class TextPane(ScrollView, can_focus=True):
         self._strips: dict[int, Strip] = {}
 
     @property
-    def room(self) -> int:
+    def line_width(self) -> int:
         """Cells that a line may take."""
         return self.scrollable_content_region.width
 
@@ -94,7 +94,7 @@ class TextPane(ScrollView, can_focus=True):
         self._lines = lines
         self._current = None
         self._strips.clear()
-        self.virtual_size = Size(self.room, len(lines))
+        self.virtual_size = Size(self.line_width, len(lines))
         if top is not None:
             self.jump(top)
         self.refresh()
@@ -156,8 +156,8 @@ class TextPane(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Ask for lines of another width."""
-        if self.room != self._width:
-            self._width = self.room
+        if self.line_width != self._width:
+            self._width = self.line_width
             self.post_message(self.Resized(self))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

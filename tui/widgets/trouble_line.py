@@ -21,13 +21,13 @@ class TroubleLine(Static):
         self._troubles: dict[str, Trouble] = {}
         self.display = False
 
-    def keep(self, trouble: Trouble) -> None:
+    def show_problem(self, trouble: Trouble) -> None:
         """Show a trouble."""
         self._troubles.pop(trouble.where, None)
         self._troubles[trouble.where] = trouble
         self._draw()
 
-    def end(self, place: str) -> None:
+    def resolve(self, place: str) -> None:
         """Forget a trouble."""
         if self._troubles.pop(place, None):
             self._draw()

@@ -33,14 +33,14 @@ class TypePane(TabPane):
 
     def draw(self, shown: Shown) -> None:
         """Draw a line a type."""
-        parts = shown.gathered.compliance.types
-        words = shown.standing.words
-        self._least = shown.gathered.compliance.min_samples
+        parts = shown.overview.compliance.types
+        words = shown.arrangement.filter_text
+        self._least = shown.overview.compliance.min_samples
         self._parts = {each.name: each for each in choose_types(parts, words)}
         self.empty = f"no type matches “{words}”; Esc shows all" if parts else NO_TYPES
-        self.show_head(type_head(self.room))
+        self.show_header(type_head(self.row_width))
         self.show_rows(
-            [Row(name, type_line(each, self.room)) for name, each in self._parts.items()]
+            [Row(name, type_line(each, self.row_width)) for name, each in self._parts.items()]
         )
 
     def count(self) -> int:
